@@ -1,5 +1,5 @@
-"""Evaluation: from a log to a value with an interval that can be defended, or a refusal
-that says why."""
+"""Off-policy evaluation: estimate the value of a policy from a log, with an interval,
+or report why the log cannot answer."""
 
 from oddsmith.evaluation.assessment import Assessment, assess, whole_slates
 from oddsmith.evaluation.calibration import (

@@ -1,5 +1,4 @@
-"""An assessment: every estimator's answer for every target on one log, with what stands
-beside it."""
+"""Assessment of a log: all estimators for all targets, with diagnostics."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
@@ -46,8 +45,8 @@ __all__ = [
 
 
 def whole_slates(log: Log, target: object) -> Terms:
-    """W r of each slate: W = Π π/p over its slots, r the mean of their rewards, which
-    all must have come.
+    """Return W r for each slate, where W = Π π/p over its slots and r is the mean of
+    their rewards. Slates with missing rewards are left out.
 
     Its mean is the mean reward per slot of slates that the target fills alone, each
     slot from what it left itself, however the rewards of slots depend on one another. W
@@ -111,8 +110,8 @@ def whole_slates(log: Log, target: object) -> Terms:
 
 
 def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
-    """Which of the rewarded rows are of slates that have all their rewards, and the
-    slates that these are.
+    """Return a mask of the rewarded rows whose slates have all their rewards, and these
+    slates.
 
     Refused where a slot is not in the log.
     """
@@ -143,12 +142,12 @@ def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
 
 
 Answer = Estimate | str
-"""An estimate (which may be refused by its rules), or the sentence that says why it
-cannot be asked for."""
+"""An estimate (possibly refused by a rule), or a sentence that explains why there is
+none."""
 Answers = dict[str, dict[str, Answer]]
 """Answers by target and estimator, or by estimator and target."""
 LOGGED = "logged"
-"""The name of the logger itself among targets."""
+"""The name of the logging policy among the targets."""
 _PLAIN: dict[str, Callable[..., Terms]] = {
     "ips": ips,
     "snips": snips,
@@ -166,7 +165,7 @@ ESTIMATORS = (*_PLAIN, *_MODELLED)
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What a log says about targets.
+    """Estimates and diagnostics of several targets on one log.
 
     `answers` are by target and estimator, `differences` from the baseline by estimator
     and target (unbiased estimators only, as biases do not cancel). `terms` are what the
@@ -193,8 +192,8 @@ class Assessment:
 
     @property
     def has_answers(self) -> bool:
-        """Whether any estimator that weighs rows has an answer: dm is a model's
-        opinion, no more."""
+        """Return whether an estimator that uses weights has an answer. The direct
+        method (dm) does not count, because it relies on a model only."""
         for answers in self.answers.values():
             for name, one in answers.items():
                 if name != "dm" and has_value(one):
@@ -206,7 +205,7 @@ class Assessment:
 
 
 def has_value(answer: Answer) -> bool:
-    """Whether an answer is a number, and no refusal."""
+    """Return whether an answer is a number, not a refusal."""
     return not isinstance(answer, str) and not answer.refused
 
 
@@ -224,8 +223,8 @@ def assess(
     overrule: Iterable[str] = (),
     whole: bool = False,
 ) -> Assessment:
-    """All estimators (those with a reward model where `predictions` (T, K) are given)
-    for all targets, by name.
+    """Compute all estimators for all targets by name. Those with a reward model need
+    `predictions` (T, K).
 
     What an estimator cannot do with this log is its answer, not an exception.
     Differences are paired, and hold together for each estimator (`compare`).
@@ -282,7 +281,7 @@ def assess(
 
 
 class _Question(NamedTuple):
-    """What is asked of a log and of each of its slots."""
+    """The settings that apply to a log and to each of its slots."""
 
     predictions: Array | None
     beforehand: bool
@@ -293,7 +292,7 @@ class _Question(NamedTuple):
 def _assess_rows(
     log: Log, targets: Mapping[str, Array], question: _Question
 ) -> Assessment:
-    """The assessment of a log without the test of served arms."""
+    """Assess a log without testing whether arms were served as logged."""
     settings = question.settings
     today = logged(log)
     # check level and interval once, before the loop over targets
@@ -341,8 +340,8 @@ def _assess_rows(
 def _by_slot(
     log: Log, targets: Mapping[str, Array], question: _Question
 ) -> dict[int, Assessment | str]:
-    """The assessment of each slot by itself, or why there is none; nothing of a log
-    without slates."""
+    """Assess each slot on its own, or give the reason why not; empty for a log without
+    slates."""
     if log.slot is None or slates_of(log) is None:
         return {}
     found: dict[int, Assessment | str] = {}
@@ -372,8 +371,8 @@ def _by_slot(
 
 
 def _whole(log: Log, odds: Array, settings: Any) -> Answer:
-    """The value of slates that a target fills alone; the least odds of a slate are
-    those of all its slots together."""
+    """Estimate the value of slates whose slots are all filled by the target. The floor
+    of a slate is the product over its slots."""
     floor = settings["floor"]
     if floor is not None:
         slots = 1
@@ -389,8 +388,8 @@ def _whole(log: Log, odds: Array, settings: Any) -> Answer:
 def _estimators(
     log: Log, odds: Array, question: _Question
 ) -> dict[str, partial[Terms]]:
-    """What makes each estimator's terms of one target; odds and predictions are checked
-    once, for all of them."""
+    """Return a function per estimator that computes the terms of one target.
+    Propensities and predictions are checked only once."""
     rows = rows_of(log, odds)
     makers = {}
     for name, make in _PLAIN.items():
@@ -412,7 +411,8 @@ def _estimators(
 def _unbiased_terms(
     terms: dict[str, dict[str, Terms]], answers: Answers, estimator: str
 ) -> dict[str, Terms]:
-    """The terms of the targets that have an answer of this estimator, without bias."""
+    """Return the unbiased terms of each target that this estimator has an answer
+    for."""
     found = {}
     for name, own in terms.items():
         answer = answers[name].get(estimator, "")
@@ -422,7 +422,8 @@ def _unbiased_terms(
 
 
 def _differences(sides: dict[str, Terms], question: _Question) -> dict[str, Answer]:
-    """The differences from the baseline by target, or why there are none."""
+    """Return the difference from the baseline per target, or the reason why there is
+    none."""
     baseline = question.baseline
     try:
         found = compare(sides, baseline=baseline, **question.settings)
@@ -433,8 +434,8 @@ def _differences(sides: dict[str, Terms], question: _Question) -> dict[str, Answ
 
 
 def _check_served(log: Log, floor: float | None) -> ServedReport | str:
-    """The test with the floor, or without one that holds for the targets' arms
-    alone."""
+    """Test whether arms were served as logged. Leave the floor out if it only holds for
+    the targets' arms."""
     try:
         return served_as_logged(log, floor=floor or 0.0)
     except InvalidInput as error:
@@ -444,8 +445,8 @@ def _check_served(log: Log, floor: float | None) -> ServedReport | str:
 
 
 def in_units(found: Assessment, scale: RewardScale) -> Assessment:
-    """The assessment with values low + v (high - low) and differences d (high - low);
-    log and terms stay in [0, 1].
+    """Return the assessment with values low + v (high - low) and differences d (high -
+    low). The log and the terms stay in [0, 1].
 
     >>> import oddsmith as od
     >>> from oddsmith.evaluation import assess

@@ -1,5 +1,5 @@
-"""Bets on the mean of a nonnegative column: lower bounds that hold at every time at
-once, however heavy the tail.
+"""Betting bounds: anytime-valid lower bounds on the mean of a nonnegative column, also
+for heavy tails.
 
 For any m, 1 - f + f x/m with 0 < f < 1 is a fair or losing bet if E[x | past] ≤ m, and
 never negative as x ≥ 0. So the mean over fractions f of Π_t (1 - f + f x_t/m) is a test
@@ -18,7 +18,7 @@ from oddsmith.core.arrays import Array
 __all__ = ["FRACTIONS", "Limited", "log_shortfall", "log_wealth", "lower_bound"]
 
 FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
-"""The fractions f of the bets."""
+"""Fractions f of the money to bet."""
 # fractions of bets on L - y; rare rewards make it large
 _LIMITED_FRACTIONS: Array = np.array([0.9, 0.75, *FRACTIONS[:14]])
 # rates of bets that a mean is below a number, and the largest loss per row
@@ -33,7 +33,8 @@ _HALVINGS = 32
 
 
 class Limited(NamedTuple):
-    """A column y (…, T) in [0, limit] whose mean and that of x add up to `total`."""
+    """A column y (…, T) in [0, limit]. The mean of y and the mean of x sum to
+    `total`."""
 
     y: Array
     limit: float
@@ -94,8 +95,8 @@ def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
 
 
 def log_shortfall(x: Array, mean: Array, most: Array) -> Array:
-    """ln of the wealth (…) of bets that E x (…, T) is below `mean` (…, T) given the
-    past, where a row has x ≤ `most` (…, T): Π (1 + λ (mean - x)), mixed over rates.
+    """Return the log wealth (…) of bets that E x (…, T) is below `mean` (…, T) given
+    the past, where rows have x ≤ `most` (…, T): Π (1 + λ (mean - x)), mixed over rates.
 
     A rate is cut where a row could lose more than 0.9 of the money. It does not depend
     on rows before, so their order does not matter.
@@ -110,8 +111,8 @@ def log_shortfall(x: Array, mean: Array, most: Array) -> Array:
 
 
 def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array:
-    """The largest mean (…) that bets on x ≥ 0 (…, T) refute at level alpha, at any of
-    the times looked at; 0 if none.
+    """Return the largest mean (…) that bets on x ≥ 0 (…, T) reject at level alpha, at
+    any of the checked times; 0 if none.
 
     >>> bool(0.3 < lower_bound(np.tile([0.0, 1.0], 200), 0.025) < 0.5)
     True

@@ -1,5 +1,5 @@
-"""Calibration: are experts' predictions the mean rewards? A test by betting that may be
-looked at any time."""
+"""Calibration of experts: an anytime-valid betting test whether predictions equal the
+mean rewards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _LARGEST = log(np.finfo(np.float64).max)
 
 
 class CalibrationState(NamedTuple):
-    """What the bets have come to; leading axes are batch axes.
+    """State of the bets; leading axes are batch axes.
 
     `log_wealth` (…, N, 3, 8) of each bet and `log_peak` (…, N), the largest e-value so
     far, in log space; `scale` (…, N) of the loss's direction; `losses` (…, N) and the
@@ -47,7 +47,7 @@ class CalibrationState(NamedTuple):
 
 
 class CalibrationReport(NamedTuple):
-    """The result of the test for each of the N experts.
+    """Result of the test for each of the N experts.
 
     `e_values` are today's wealth of the bets against each expert (at most 1.8e308),
     `refuted` where the wealth has ever reached 1/alpha, `losses` are mean losses over
@@ -75,8 +75,8 @@ class CalibrationReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationMonitor:
-    """Bets against each expert that its prediction f of the drawn arm is the mean
-    reward, H0: E[r | past, f] = f.
+    """Test by betting, for each expert, of the hypothesis that its prediction f of the
+    drawn arm is the mean reward. H0: E[r | past, f] = f.
 
         e_t = mean over λ and d of Π_{s ≤ t} (1 + λ d_s (r_s - f_s)),
         λ = ±0.03, ±0.1, ±0.3, ±0.9
@@ -119,7 +119,7 @@ class CalibrationMonitor:
         number("alpha", self.alpha, low=0, high=1, open_low=True, open_high=True)
 
     def init(self, shape: tuple[int, ...] = ()) -> CalibrationState:
-        """No bets yet: every wealth is 1; with batch axes `shape`."""
+        """Return the state before any bet, with wealth 1 and batch axes `shape`."""
         each = (*shape, len(self.names))
         log_wealth = np.zeros((*each, _DIRECTIONS, len(STAKES)))
         return CalibrationState(
@@ -134,8 +134,8 @@ class CalibrationMonitor:
     def update(
         self, state: CalibrationState, decision: Decision, reward: Real
     ) -> CalibrationState:
-        """The state after one reward in [0, 1] (per batch row), by what the experts
-        predicted at decision time."""
+        """Return the state after one reward in [0, 1] (per batch row), using the
+        predictions at decision time."""
         if not isinstance(decision, Decision):
             raise InvalidInput(
                 f"decision must be what decide gave back; got {type(decision).__name__}"
@@ -147,15 +147,15 @@ class CalibrationMonitor:
     def fold(
         self, state: CalibrationState, decisions: Decision, rewards: object
     ) -> CalibrationState:
-        """The state after many rewards along a leading axis: `update` one by one, but
-        much faster."""
+        """Return the state after many rewards along a leading axis. The result is that
+        of repeated `update`, but much faster."""
         checked = np.asarray(check_rewards(decisions, rewards))
         shape = (len(checked), *state.log_peak.shape)
         advice = self._advice(decisions.advice, shape)
         return self._fold(state, advice, checked)
 
     def report(self, state: CalibrationState) -> CalibrationReport:
-        """What the rewards say so far, of a state without batch axes."""
+        """Return the report for a state without batch axes."""
         if state.log_peak.ndim != 1:
             raise InvalidInput(
                 "state must have no batch axes to be reported; got "
@@ -207,8 +207,8 @@ class CalibrationMonitor:
         )
 
     def _advice(self, advice: Array | None, shape: tuple[int, ...]) -> Array:
-        """Advice of the experts, in the shape of the state, with predictions that can
-        be mean rewards."""
+        """Return the experts' advice in the shape of the state, and raise unless
+        predictions are possible mean rewards."""
         if advice is None or advice.shape != shape:
             got = None if advice is None else advice.shape
             n = len(self.names)
@@ -239,7 +239,7 @@ class CalibrationMonitor:
     def _learn(
         self, state: CalibrationState, advice: Array, rewards: Array
     ) -> CalibrationState:
-        """The state after advice (T, …, N) and rewards (T, …): all bets, step by
+        """Return the state after advice (T, …, N) and rewards (T, …): all bets, step by
         step."""
         awake = ~np.isnan(advice)
         mean = np.where(awake, advice, 0.5)
@@ -269,7 +269,8 @@ class CalibrationMonitor:
         )
 
     def _losses(self, mean: Array, rewards: Array, awake: Bools) -> Array:
-        """The loss of each prediction, 0 for sleepers; NaN and -inf are refused."""
+        """Return the loss of each prediction, 0 if an expert made none; raise for NaN
+        and -inf."""
         losses = self.loss(mean, rewards)
         if not isinstance(losses, np.ndarray) or losses.shape != mean.shape:
             got = getattr(losses, "shape", type(losses).__name__)
@@ -295,8 +296,8 @@ def check_calibration(
     loss: Loss = log_loss,
     alpha: float = 0.05,
 ) -> CalibrationReport:
-    """What a `CalibrationMonitor` reports after all rewards of a log, in the order of
-    its rows.
+    """Return the report of a `CalibrationMonitor` after all rewards of a log in row
+    order.
 
     Rows without a reward are left out: whether it is missing must not depend on what it
     would have been.
@@ -344,7 +345,7 @@ def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Arr
 
 
 def _log_e_values(log_wealth: Array) -> Array:
-    """ln of the mean wealth over all bets (…, N)."""
+    """Return the log of the mean wealth over all bets (…, N)."""
     top = log_wealth.max(axis=(-2, -1), keepdims=True)
     wealth = np.exp(log_wealth - top)
     mean = wealth.mean(axis=(-2, -1))

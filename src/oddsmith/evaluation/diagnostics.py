@@ -1,5 +1,5 @@
-"""Diagnostics: what stands beside each number, and the rules below which it is refused
-unless overruled by name.
+"""Diagnostics of a log for a target, and the rules that refuse an estimate unless the
+user overrules them by name.
 
 No rule reads a reward, only weights and logged odds; where the odds of all arms are
 logged, effective rows and share are what these expect, whatever was drawn. An interval
@@ -47,7 +47,7 @@ _MOST_ROUNDING = 0.05
 # digits
 _DIGITS = 0.05
 RULES = ("overlap", "ess", "share", "weight", "digits")
-"""Names of the rules, as `overrule` takes them."""
+"""Names of the rules that `overrule` accepts."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
 # diagnostics are needed several times, and terms do not change: cache them
 _CACHE: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
@@ -56,7 +56,7 @@ _CACHE: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
 
 
 class Diagnostics(NamedTuple):
-    """How far a log of `n` rows can carry a target.
+    """Diagnostics that show how well a log of `n` rows supports a target.
 
     `ess` is the effective sample size: T / mean E[w² | x] where the odds of all arms
     are logged, else (Σw)²/Σw². `largest_share` is the share of all weight that one row
@@ -84,7 +84,8 @@ class Diagnostics(NamedTuple):
 
 
 def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
-    """The diagnostics of terms; of a difference, the worse of its two sides.
+    """Return the diagnostics of terms. For a difference, return the worse of both
+    sides.
 
     `floor`, the smallest propensity that the logger can give, bounds the weights where
     only drawn odds are logged.
@@ -99,7 +100,8 @@ def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
 
 
 def _rounding(terms: Terms) -> float:
-    """By how much the mean weight may be off; of a difference, both sides together."""
+    """Return the possible rounding error of the mean weight; for a difference, the sum
+    of both sides."""
     if terms.parts is not None:
         return sum(_rounding(part) for part in terms.parts)
     rounding = per_slate(terms).rounding
@@ -112,7 +114,8 @@ def _rounding(terms: Terms) -> float:
 
 
 def _deflation(terms: Terms, floor: float | None) -> float | None:
-    """An e-value against weights whose mean is at least 1 - missing, given the past.
+    """Return an e-value against the hypothesis that the conditional mean weight is at
+    least 1 - missing.
 
     Each row's weight is at most what its logged odds or the floor allow, which is known
     before the draw. So rows of a slate count by themselves, in any order. Of a
@@ -198,8 +201,7 @@ def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
 
 
 def broken_rules(one: Diagnostics, interval: str) -> dict[str, str]:
-    """The rules that matter for this kind of interval and are broken, each with a
-    sentence.
+    """Return a sentence for each broken rule that matters for this kind of interval.
 
     Every interval needs that the logger could draw what the target draws, and that
     propensities were not rounded so that the mean weight may be off by 0.05. Beta,
@@ -238,7 +240,8 @@ def broken_rules(one: Diagnostics, interval: str) -> dict[str, str]:
 
 
 def _far_off(one: Diagnostics) -> str:
-    """Why the mean weight is too far from 1, for intervals that need many rows."""
+    """Explain why the mean weight is too far from 1, for intervals that need many
+    rows."""
     cause = ""
     if one.mean_weight < 1 - one.missing:
         cause = ", unless what the target draws is hardly ever drawn"
@@ -257,7 +260,8 @@ def _far_off(one: Diagnostics) -> str:
 
 
 def _few_digits(one: Diagnostics) -> str:
-    """Why propensities were rounded too much, and how many more digits are needed."""
+    """Explain that propensities were rounded too much, and how many more digits are
+    needed."""
     if one.rounding == np.inf:
         return (
             "propensities were rounded, and some are no more than half of their last "
@@ -272,8 +276,8 @@ def _few_digits(one: Diagnostics) -> str:
 
 
 def _proven_off(one: Diagnostics) -> str:
-    """Why the mean weight is not 1, for intervals that hold for any tail; empty where
-    it may be."""
+    """Explain why the mean weight is provably not 1, for intervals without assumptions
+    on the tail; empty if it may be 1."""
     allowed = f"allowed below {EVIDENCE:g}"
     if one.inflation >= EVIDENCE:
         return (
@@ -306,7 +310,7 @@ def _proven_off(one: Diagnostics) -> str:
 
 
 def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
-    """The names of rules to overrule, checked."""
+    """Return the names of rules to overrule, or raise for an unknown name."""
     names = (overrule,) if isinstance(overrule, str) else tuple(overrule)
     for name in names:
         if name not in RULES:
@@ -318,7 +322,7 @@ def check_rules(overrule: Iterable[str]) -> tuple[str, ...]:
 
 
 def _excess(one: Diagnostics) -> float:
-    """How far the mean weight is off, as a multiple of what is allowed."""
+    """Return the error of the mean weight as a multiple of the allowed error."""
     distance = abs(one.mean_weight - (1 - one.missing))
     off = max(0.0, distance - one.rounding)
     noise = max(ERRORS * one.weight_error, ROUNDED)

@@ -1,5 +1,4 @@
-"""The duration of an experiment: the smallest effect that it detects, and the days that
-it needs."""
+"""Duration of an experiment: smallest detectable effect, and days needed."""
 
 from math import inf
 
@@ -12,7 +11,8 @@ _POWER_QUANTILE = 0.84
 
 
 def smallest_detectable_effect(half_width: float, standard_error: float) -> float:
-    """h + 0.84 s: the effect that the interval excludes 0 for with 80 % probability.
+    """Return h + 0.84 s, the effect for which the interval excludes 0 with 80 %
+    probability.
 
     `half_width` h is that of the interval now, `standard_error` s that of the estimate.
     """
@@ -26,7 +26,7 @@ def days_needed(
     effect: float,
     rows_per_day: float,
 ) -> float:
-    """The further days until an `effect` is detected with 80 % probability.
+    """Return the further days until an `effect` is detected with 80 % probability.
 
     Half-width and standard error shrink as 1/√n, so n ((h + 0.84 s)² / δ² - 1) more
     rows are needed; 0 where the data suffice.

@@ -1,5 +1,5 @@
-"""Intervals that count one more row at each end of the range: for few rewards, and for
-heavy rows not drawn yet.
+"""Intervals that add one more row at each end of the range, for few rewards and for
+large weights that have not been drawn yet.
 
 Rows that were drawn do not show how far a term can go: of a hundred rows without a
 reward the spread is 0. So the low end of an interval is that of the rows and one more
@@ -20,7 +20,7 @@ __all__ = ["Moments", "beta_interval", "moments", "normal_interval", "studentise
 
 
 class Moments(NamedTuple):
-    """The mean (…) and the variance (…) of n terms, one more among them."""
+    """Mean (…) and variance (…) of n terms, including the added one."""
 
     n: int
     mean: Array
@@ -28,13 +28,12 @@ class Moments(NamedTuple):
 
     @property
     def error(self) -> Array:
-        """The standard error of the mean."""
+        """Return the standard error of the mean."""
         return np.asarray(np.sqrt(self.variance / self.n))
 
 
 def moments(values: Array, more: Array) -> Moments:
-    """The mean and the variance of the terms (…, T) with one more row, whose term is
-    `more` (…)."""
+    """Return mean and variance of the terms (…, T) with one more term `more` (…)."""
     n = values.shape[-1] + 1
     mean = (values.sum(axis=-1) + more) / n
     distances = values - mean[..., None]
@@ -46,8 +45,8 @@ def moments(values: Array, more: Array) -> Moments:
 def normal_interval(
     values: Array, ends: tuple[Array, Array], level: float
 ) -> tuple[Array, Array]:
-    """Mean - z s/√n with one more row at the low end, mean + z s/√n with one more at
-    the high end."""
+    """Return mean - z s/√n with one more row at the low end, and mean + z s/√n with one
+    more at the high end."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     low = moments(values, ends[0])
     high = moments(values, ends[1])
@@ -59,8 +58,8 @@ def normal_interval(
 def beta_interval(
     values: Array, ends: tuple[Array, Array], level: float
 ) -> tuple[Array, Array]:
-    """Quantiles of the beta laws on the range that have the mean and the variance of
-    the terms with one more row.
+    """Return quantiles of beta distributions on the range, with mean and variance of
+    the terms and one more row.
 
     With [b, c] the range of a row's term, m and s² the moments of n rows and one more
     at c, the high end is
@@ -83,7 +82,8 @@ def beta_interval(
 def _quantile(
     summary: Moments, more: Array, ends: tuple[Array, Array], chance: float
 ) -> Array:
-    """The quantile of the beta law; `more` itself where all rows are at this end."""
+    """Return the quantile of the beta distribution, or `more` if all rows are at this
+    end."""
     from scipy.special import betaincinv
 
     low, high = ends
@@ -111,8 +111,8 @@ def studentised(
     seed: int = 0,
     resamples: int = 999,
 ) -> tuple[float, float]:
-    """The bootstrap-t interval (Efron 1979; Hall 1988): ratios are resampled as ratios,
-    differences row by row.
+    """Return the bootstrap-t interval (Efron 1979; Hall 1988). Ratios are resampled as
+    ratios, differences row by row.
 
     What is resampled for an end of the interval are the rows and one more at that end
     of the range (`ends`). Of more than 20,000 rows, neighbours are added up to 20,000
@@ -131,8 +131,8 @@ def studentised(
 
 
 def _errors(terms: Terms, more: float, seed: int, resamples: int) -> Array:
-    """t = (resampled estimate - estimate) / its standard error, of the rows and one
-    more, for so many resamples."""
+    """Return t = (resampled estimate - estimate) / its standard error for each resample
+    of the rows and one more."""
     rng = np.random.default_rng([seed, 1979])
     top, bottom = _linear(terms, more)
     each = max(1, _BLOCK // len(top))
@@ -144,8 +144,8 @@ def _errors(terms: Terms, more: float, seed: int, resamples: int) -> Array:
 
 
 def _linear(terms: Terms, more: float) -> tuple[Array, Array | None]:
-    """Numerators around 0 and denominators around 1 (None: all 1); the ratio of sums is
-    how far a resample is off."""
+    """Return numerators centred at 0 and denominators centred at 1 (None if all are 1).
+    The ratio of their sums is the error of a resample."""
     values = np.append(terms.values, more)
     n = len(values)
     top = values - values.mean()
@@ -169,7 +169,7 @@ def _linear(terms: Terms, more: float) -> tuple[Array, Array | None]:
 def _resample(
     top: Array, bottom: Array | None, rng: np.random.Generator, resamples: int
 ) -> Array:
-    """t of so many resamples of the rows."""
+    """Return t for each resample of the rows."""
     n = len(top)
     dtype = np.int32 if n < 2**31 else np.int64
     rows = rng.integers(0, n, size=(resamples, n), dtype=dtype)

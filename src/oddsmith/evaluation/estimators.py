@@ -1,5 +1,5 @@
-"""Estimators: functions from a log, a target's odds and a reward model's predictions to
-terms, one per row.
+"""Estimators: functions from a log, a target's propensities and a reward model's
+predictions to one term per row.
 
 With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards, q(π) =
 Σ_a π(a) q(a):
@@ -52,8 +52,8 @@ _CANDIDATES = 32
 
 
 class Shrinkage(NamedTuple):
-    """A way to shrink weights: `shrink(setting, w)`, the largest shrunk weight, and
-    candidates made from weights."""
+    """A way to shrink weights: the function `shrink(setting, w)`, the largest shrunk
+    weight, and candidate settings."""
 
     symbol: str
     shrink: Callable[[float, Array], Array]
@@ -84,7 +84,8 @@ OPTIMISTIC = Shrinkage(
 def best_setting(
     shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array
 ) -> float:
-    """The setting with the least estimated mean squared error of base + ŵ residual.
+    """Return the setting with the smallest estimated mean squared error of base + ŵ
+    residual.
 
         Var(terms) / T + min(B, |mean d| + sd(d)/√T)²,   d = (w - ŵ) residual
 
@@ -116,8 +117,8 @@ def best_setting(
 def _largest_bias(
     shrinkage: Shrinkage, setting: float, rows: Rows, difference: Array
 ) -> float:
-    """The mean of w - ŵ: over the draws, or exactly where the odds of all arms are
-    logged."""
+    """Return the mean of w - ŵ over the drawn arms, or exactly if the propensities of
+    all arms are logged."""
     ratios = rows.ratios
     if ratios is None:
         return float(difference.mean())
@@ -173,8 +174,8 @@ def snips(log: Log, target: object) -> Terms:
 
 
 def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Terms:
-    """min(w, M) r with the threshold M given, or chosen by the least estimated mean
-    squared error (`tuning`).
+    """Clipped IPS, min(w, M) r. The threshold M is given, or chosen by the smallest
+    estimated mean squared error (`tuning`).
 
     Its mean is at most the value, and at most E[(w - M)+] below it (Ionides 2008;
     Bottou et al. 2013).
@@ -186,8 +187,8 @@ def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Ter
 def dm(
     log: Log, target: object, predictions: object, *, beforehand: bool = False
 ) -> Terms:
-    """The direct method, q(π) = Σ_a π(a) q(a): needs no propensities, and inherits
-    every error of the model."""
+    """Direct method, q(π) = Σ_a π(a) q(a). It needs no propensities, but has every bias
+    of the model."""
     rows = rows_of(log, target)
     return Terms(
         "dm",
@@ -204,8 +205,8 @@ def dm(
 def dr(
     log: Log, target: object, predictions: object, *, beforehand: bool = False
 ) -> Terms:
-    """Doubly robust, q(π) + w (r - q(a)): unbiased, with the variance of what the model
-    leaves (Dudík et al. 2011).
+    """Doubly robust estimator, q(π) + w (r - q(a)): unbiased, with the variance of the
+    model's residuals (Dudík et al. 2011).
 
     Applies when each row's predictions do not depend on its own reward: `cross_fit`
     makes such predictions. Bernstein and anytime intervals need predictions of a model
@@ -224,8 +225,8 @@ def switch_dr(
     *,
     beforehand: bool = False,
 ) -> Terms:
-    """q(π) + w 1[w ≤ τ] (r - q(a)): the model alone where w exceeds τ, given or chosen
-    (Wang et al. 2017)."""
+    """Switch-DR, q(π) + w 1[w ≤ τ] (r - q(a)): only the model if w exceeds τ, which is
+    given or chosen (Wang et al. 2017)."""
     rows = rows_of(log, target)
     model = _model(rows, predictions)
     about: Any = {"modelled": True, "beforehand": beforehand}
@@ -240,8 +241,8 @@ def shrunk_dr(
     *,
     beforehand: bool = False,
 ) -> Terms:
-    """q(π) + λw/(w² + λ) (r - q(a)), optimistic shrinkage with λ = strength, given or
-    chosen (Su et al. 2020).
+    """Doubly robust with optimistic shrinkage, q(π) + λw/(w² + λ) (r - q(a)), where λ =
+    strength is given or chosen (Su et al. 2020).
 
     λ = ∞ is dr, λ = 0 is dm.
     """
@@ -252,7 +253,7 @@ def shrunk_dr(
 
 
 def logged(log: Log) -> Terms:
-    """The rewards as they are: the value of the logger itself, to compare targets with;
+    """Return the rewards as terms: the value of the logging policy, for comparison. It
     needs no propensities."""
     known = rewarded_rows(log)
     rewards = known.reward
@@ -279,8 +280,8 @@ def logged(log: Log) -> Terms:
 
 
 class _Model(NamedTuple):
-    """What a term is made of beside its weight: a base (T,), predictions q (T, K), and
-    r - q of the drawn arms (T,)."""
+    """The parts of a term besides its weight: a base (T,), predictions q (T, K), and r
+    - q of the drawn arms (T,)."""
 
     base: Array
     predictions: Array
@@ -288,13 +289,13 @@ class _Model(NamedTuple):
 
 
 def _constant(rows: Rows, value: float) -> _Model:
-    """The same prediction for all arms of all rows."""
+    """Return a model that predicts the same value for all arms of all rows."""
     table = np.broadcast_to(value, rows.target.shape)
     return _Model(table[:, 0], table, rows.reward - value)
 
 
 def _model(rows: Rows, predictions: object) -> _Model:
-    """A reward model, checked; its base is q(π)."""
+    """Return a checked reward model whose base is q(π)."""
     table = finite("predictions", predictions, ndim=2)
     n = len(rows.known)
     arms = rows.target.shape[1]
@@ -324,8 +325,8 @@ def _shrunk(
     setting: float | None,
     **about: Any,
 ) -> Terms:
-    """Terms with shrunk weights, by a setting that is given, or chosen and then with
-    the unshrunk terms beside it."""
+    """Return terms with shrunk weights for a given setting, or for a chosen one
+    together with the unshrunk terms."""
     if setting is None:
         best = best_setting(shrinkage, rows, model.base, model.residual)
         unshrunk = _weighted(name, rows, model, **about)
@@ -354,8 +355,8 @@ def _weighted(
     shrink: Callable[[Array], Array] = np.positive,
     **more: Any,
 ) -> Terms:
-    """Terms base + ŵ (r - q), with what the log says about the target; `more` are
-    fields of `Terms`."""
+    """Return terms base + ŵ (r - q) with the facts of the log about the target. `more`
+    are fields of `Terms`."""
     drawn = None
     if rows.propensities is None and more.get("unbiased", True):
         drawn = DrawnOdds(rows.drawable, rows.weights, rows.reward)
@@ -378,8 +379,8 @@ def _weighted(
 
 
 def _extremes(rows: Rows, model: _Model, shrink: Callable[[Array], Array]) -> Extremes:
-    """base + ŵ (r - q) for rewards 1 and 0: of all arms where their odds are logged,
-    else of the drawn ones."""
+    """Return base + ŵ (r - q) for rewards 1 and 0, over all arms if their propensities
+    are logged, else over the drawn ones."""
     if rows.ratios is None or rows.propensities is None:
         base = model.base
         q = drawn_entries(model.predictions, rows.arm)

@@ -1,5 +1,5 @@
-"""Exact sums: numbers rounded to whole multiples of 2^-32, whose sums do not depend on
-the order, to the last bit.
+"""Exact sums: numbers are rounded to multiples of 2^-32, so that sums do not depend on
+the order.
 
 So rows may be added many at a time, and what was added can be taken out again. Sums of
 10^9 logarithms fit.
@@ -15,7 +15,7 @@ _UNIT = 2.0**32
 
 
 def in_units(values: Array) -> Ints:
-    """Numbers as whole multiples of the unit.
+    """Round numbers to integer multiples of the unit.
 
     >>> in_units(np.array([0.5, -1.0])).tolist()
     [2147483648, -4294967296]
@@ -25,5 +25,5 @@ def in_units(values: Array) -> Ints:
 
 
 def of_units(sums: Ints) -> Array:
-    """The numbers that sums of units are."""
+    """Convert sums of units back to floats."""
     return sums / _UNIT

@@ -1,5 +1,5 @@
-"""Intervals: from terms to a value with an interval that can be defended, or a refusal
-that says why."""
+"""Intervals: a value with its confidence interval from terms, or a refusal with the
+reason."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -46,8 +46,8 @@ __all__ = [
 
 
 def outer_terms(terms: Terms) -> tuple[Terms, Terms] | None:
-    """Terms with a mean of at most the value, and terms with a mean of at least it;
-    None where all odds are known.
+    """Return terms whose mean is at most the value, and terms whose mean is at least
+    the value; None if all propensities are known.
 
     With D = w - w' of two targets, and P, N the mass that the first has more and less
     than the second, they are
@@ -85,7 +85,7 @@ def _bound(terms: Terms, values: Array, extremes: Extremes) -> Terms:
 
 
 class _TargetOdds(NamedTuple):
-    """D, P and N of `outer_terms`, and the rewards, (T,) each."""
+    """D, P and N of `outer_terms`, and the rewards, with shape (T,) each."""
 
     apart: Array
     more: Array
@@ -109,8 +109,8 @@ def _target_odds(terms: Terms) -> _TargetOdds | None:
 
 
 def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:
-    """The mass that the first target has more than the second, and the second more than
-    the first.
+    """Return how much mass the first target puts on arms beyond the second, and vice
+    versa.
 
     Of the logger, whose other odds are not known, they are means over rows: where π has
     less than p, E (1 - w)⁺, whose rows are light, and where it has more, as much, less
@@ -138,9 +138,9 @@ ASSUMPTIONS = {
     ),
     "anytime_constant": "at every row at once, if the value is the same in all rows",
 }
-"""What each interval assumes, by its name."""
+"""Assumption of each interval, by name."""
 INTERVALS = tuple(ASSUMPTIONS)
-"""Names of the intervals, as `interval` takes them."""
+"""Names of the intervals that `interval` accepts."""
 _NOT_CONSTANT = (
     "no constant value fits the rows: by some of them it is above {:.4g}, by others "
     "below {:.4g}; use an anytime interval, which is for the mean of a value that "
@@ -149,8 +149,8 @@ _NOT_CONSTANT = (
 
 
 class Estimate(NamedTuple):
-    """A value with its interval; or, where `refused` names rules, NaN for all three and
-    `why` in English.
+    """A value with its interval. If `refused` contains rules, all three numbers are NaN
+    and `why` explains it.
 
     The interval is for the mean of the estimator, which is the target's value if
     `unbiased` (never where the logger could not draw what the target draws); else bias
@@ -194,7 +194,7 @@ class Estimate(NamedTuple):
 
     @property
     def assumption(self) -> str:
-        """What the interval assumes, beyond right propensities."""
+        """Return the assumption of the interval, besides correct propensities."""
         return ASSUMPTIONS[self.interval]
 
 
@@ -207,8 +207,8 @@ def estimate(
     seed: int = 0,
     overrule: Iterable[str] = (),
 ) -> Estimate:
-    """The mean of the terms with an interval of one of six kinds, or a refusal by the
-    rules of `diagnostics`.
+    """Return the mean of the terms with one of six intervals, or a refusal by the rules
+    in `diagnostics`.
 
     * `beta`: Clopper and Pearson's, with weights; `normal`: mean ± z sd/√T;
       `bootstrap`: studentised, by `seed`. All count one more row at each end of the
@@ -295,8 +295,8 @@ def estimate(
 def _widest_ends(
     terms: Terms, interval: str, level: float, floor: float | None, seed: int
 ) -> tuple[float, float]:
-    """The ends of the terms, moved out to those of no shrinkage and of what was not
-    drawn, where these apply, and in again as far as the floor allows."""
+    """Return the ends of the interval, widened for shrinkage and for undrawn arms if
+    these apply, and narrowed as far as the floor allows."""
     if interval not in ASYMPTOTIC:
         return _unshrunk_ends(terms, interval, level, floor, seed)
     low, high = _unshrunk_ends(terms, interval, level, None, seed)
@@ -317,8 +317,8 @@ def _widest_ends(
 def _unshrunk_ends(
     terms: Terms, interval: str, level: float, floor: float | None, seed: int
 ) -> tuple[float, float]:
-    """The ends of the terms, moved out to those of no shrinkage: a setting that was
-    chosen moves with the rows, which its own spread does not show."""
+    """Return the ends of the interval, widened to those without shrinkage: a chosen
+    setting varies with the rows, which the spread of the terms does not contain."""
     low, high = _ends(terms, interval, level, floor, seed)
     if terms.whole is None:
         return low, high
@@ -327,8 +327,8 @@ def _unshrunk_ends(
 
 
 def _is_light(terms: Terms, floor: float | None) -> bool:
-    """Whether `floor` bounds the weights where the log does not, and so low that one
-    row has little of all weight.
+    """Return whether only `floor` bounds the weights, and bounds them so well that no
+    row has much of the total weight.
 
     Such terms need no bounds of what was not drawn (`outer_terms`).
     """
@@ -387,8 +387,9 @@ def _ends(
 def _paired_ends(
     terms: Terms, level: float, floor: float | None
 ) -> tuple[float, float] | None:
-    """The ends of a difference of two `ips` terms by paired bets; None of other terms,
-    of slates, and where neither all odds nor a floor are known."""
+    """Return the interval of a difference of two `ips` terms by paired bets. Return
+    None for other terms, for slates, and if neither all propensities nor a floor are
+    known."""
     if terms.parts is None or terms.unit != "row":
         return None
     target, control = (part.policy_rows for part in terms.parts)
@@ -403,7 +404,7 @@ def _paired_ends(
 
 
 def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums, Sums]:
-    """The sums of the bets on the means of both columns, where the value is between
+    """Return the sums of the bets on the means of both columns, for values between
     `least` and 1; with `every`, after each row."""
     least_gain = max(0.0, least + bets.gain_shift)
     least_loss = max(0.0, bets.loss_shift - 1.0)
@@ -420,7 +421,7 @@ def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums
 
 
 def _constant_bounds(bets: Bets, alpha: float) -> list[float]:
-    """The bounds on the means of both columns, if these are the same in all rows."""
+    """Return the bounds on the means of both columns if these are constant."""
     both = np.stack([bets.gain, bets.loss])
     limited = None
     if bets.limit != np.inf:
@@ -443,8 +444,7 @@ def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, 
 
 
 class Comparison(NamedTuple):
-    """Each target's estimate, and the estimate of its value minus the baseline's, by
-    name."""
+    """The estimate of each target, and of its difference from the baseline, by name."""
 
     baseline: str
     values: dict[str, Estimate]
@@ -461,8 +461,8 @@ def compare(
     seed: int = 0,
     overrule: Iterable[str] = (),
 ) -> Comparison:
-    """Targets by name, each against the baseline (the first, unless named), on the same
-    rows of one log.
+    """Compare targets with the baseline (by default the first one) on the same rows of
+    a log.
 
     Differences are taken row by row, so what the targets share cancels. All differences
     hold together at `level`: each of m has 1 - (1 - level)/m (Bonferroni). Values are

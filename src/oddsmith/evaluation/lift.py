@@ -1,4 +1,4 @@
-"""The lift of anytime intervals, and sums per month."""
+"""Lift (relative effect) from anytime-valid intervals, and sums per month."""
 
 from oddsmith.evaluation.paired_bets import Bounds
 
@@ -10,8 +10,8 @@ _CONTROL_SHARE = 0.1
 
 
 def split_level(level: float) -> tuple[float, float]:
-    """The levels of the difference and of the control's mean whose intervals hold
-    together at `level`.
+    """Return the levels for the difference and the control's mean such that both
+    intervals hold together at `level`.
 
     >>> [round(one, 4) for one in split_level(0.95)]
     [0.955, 0.995]
@@ -21,7 +21,7 @@ def split_level(level: float) -> tuple[float, float]:
 
 
 def lift_bounds(difference: Bounds, control: Bounds) -> Bounds:
-    """The range of Δ / V over a rectangle of differences and control means.
+    """Return the range of Δ / V over a rectangle of differences and control means.
 
     It excludes 0 exactly where the difference does. Where the control's mean may be 0,
     an end is infinite.
@@ -51,7 +51,7 @@ def _divide(difference: float, mean: float) -> float:
 
 
 def monthly_sum(difference: float, decisions_per_day: float) -> float:
-    """A difference per decision as a sum per month; the traffic is taken as known.
+    """Convert a difference per decision to a sum per month, for known traffic.
 
     >>> monthly_sum(0.5, 100)
     1520.0

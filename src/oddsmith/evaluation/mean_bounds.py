@@ -1,5 +1,5 @@
-"""Lower bounds on a running mean that hold at every row at once, however the mean
-drifts and however heavy the tail.
+"""Anytime-valid lower bounds on a running mean, also if the mean drifts or the tail is
+heavy.
 
 Let x_t ≥ 0 have the mean v_t given the past. For a centre c ≥ 0 and a rate λ with λ c <
 1, both chosen in advance,
@@ -70,8 +70,7 @@ _STEPS = 60
 
 
 class MeanBets(NamedTuple):
-    """The bets (B,) on a mean that is known to lie within bounds: rates, centres, and
-    ln of their shares."""
+    """Rates, centres and log shares of the bets (B,) on a mean within known bounds."""
 
     rates: Array
     centres: Array
@@ -79,8 +78,8 @@ class MeanBets(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """All that the bound needs of the rows so far: their number (…), G_λc (…, B), and
-    the bets that these are of."""
+    """Sufficient statistics for the bound: the number of rows (…), G_λc (…, B) and the
+    bets."""
 
     rows: Array
     gains: Array
@@ -89,8 +88,8 @@ class Sums(NamedTuple):
 
 @lru_cache(maxsize=64)
 def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
-    """The bets on a mean between `low` ≥ 0 and `high`, which must be known before the
-    rows.
+    """Return the bets on a mean between `low` ≥ 0 and `high`, which must be known in
+    advance.
 
     Centres are low, …, high in 16 steps, or 4 for very small and large rates, and at
     most 1/(2λ).
@@ -129,8 +128,8 @@ def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
 def running_sums(
     x: Array, bets: MeanBets | None = None, *, every: bool = False
 ) -> Sums:
-    """The sums of x ≥ 0 (…, T) after all rows; with `every`, after each row: (…, T),
-    (…, T, B)."""
+    """Return the sums for x ≥ 0 (…, T) after all rows; with `every`, after each row:
+    (…, T), (…, T, B)."""
     if bets is None:
         bets = bets_within()
     pairs = zip(bets.rates, bets.centres, strict=True)
@@ -158,8 +157,8 @@ def running_sums(
 
 @lru_cache(maxsize=64)
 def limited_bets(limit: float) -> MeanBets:
-    """The bets on L - y of a column y in [0, L], with L = `limit`: no row loses more
-    than 0.8 of what is bet.
+    """Return the bets on L - y for a column y in [0, L], with L = `limit`. A row loses
+    at most 0.8 of the bet.
 
     >>> bets = limited_bets(4.0)
     >>> len(bets.rates), round(float(np.exp(bets.log_shares).sum()), 12)
@@ -175,8 +174,8 @@ def limited_bets(limit: float) -> MeanBets:
 
 
 def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
-    """The sums of x, joined by those of `limit` - y (…, T) where y ≤ `limit`, and the
-    means of x and y add up to `total`.
+    """Return the sums for x joined with those for `limit` - y (…, T), where y ≤ `limit`
+    and the means of x and y sum to `total`.
 
     The mean of limit - y is limit - total above that of x, which its bets are credited
     with.
@@ -197,7 +196,7 @@ def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
 
 
 def log_evidence(sums: Sums, mean: Array) -> Array:
-    """ln W (…) against a running mean (…)."""
+    """Return ln W (…), the log evidence against a running mean (…)."""
     from scipy.special import logsumexp
 
     total = sums.rows * mean
@@ -207,7 +206,8 @@ def log_evidence(sums: Sums, mean: Array) -> Array:
 
 
 def running_bound(sums: Sums, alpha: float) -> Array:
-    """The largest running mean (…) that is refuted at level alpha; 0 if none is.
+    """Return the largest running mean (…) that is rejected at level alpha; 0 if none
+    is.
 
     >>> x = np.random.default_rng(0).random(4000) * np.linspace(2, 0, 4000)
     >>> bool(0.4 < running_bound(running_sums(x), 0.025) < x.mean())

@@ -1,5 +1,5 @@
-"""Bounds on a policy's mean at every row at once, from sums that do not depend on the
-order of rows.
+"""Anytime-valid bounds on a policy's mean, from sums that do not depend on the order of
+rows.
 
 The bets are those of `mean_bounds`, on w r and on w (1 - r); their logarithms are added
 up as whole units, so that rows can be taken out again.
@@ -19,12 +19,13 @@ _PIECE = 40
 
 
 def no_mean_units() -> Ints:
-    """The sums of no rows, (2, bets)."""
+    """Return the sums before any row, shape (2, bets)."""
     return np.zeros((2, len(bets_within().rates)), np.int64)
 
 
 def mean_units(weights: Array, reward: Array) -> Ints:
-    """What rows with these weights and rewards (T,) add to the sums, (2, bets)."""
+    """Return the contribution of rows with these weights and rewards (T,) to the sums,
+    shape (2, bets)."""
     bets = bets_within()
     units = no_mean_units()
     for start in range(0, len(weights), _PIECE):
@@ -37,7 +38,7 @@ def mean_units(weights: Array, reward: Array) -> Ints:
 
 
 def mean_interval(units: Ints, rows: int, level: float) -> Bounds:
-    """The interval of the mean of so many rows.
+    """Return the interval of the mean after this number of rows.
 
     >>> rng = np.random.default_rng(0)
     >>> reward = (rng.random(4000) < 0.3).astype(np.float64)

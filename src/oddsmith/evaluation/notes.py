@@ -1,5 +1,4 @@
-"""What stands right under a verdict: what the log lacks, and what that does to the
-answer."""
+"""Notes below a verdict: missing data in the log, and its effect on the answer."""
 
 import numpy as np
 
@@ -20,8 +19,8 @@ _ESTIMAND = (
 
 
 def slate_notes(found: Assessment) -> list[str]:
-    """Sentences about slates: what the values are means of, and what whole slates say;
-    none without slates."""
+    """Return sentences about slates: which mean the values are, and the value of whole
+    slates. Empty without slates."""
     slates = slates_of(found.log)
     if slates is None:
         return []
@@ -74,8 +73,8 @@ def _whole(name: str, one: Answer) -> str:
 
 
 def slots_table(found: Assessment) -> Table:
-    """A row for each slot and target: its value, and by how much it is more than the
-    baseline's."""
+    """Return a table with a row per slot and target: the value and its difference from
+    the baseline."""
     estimator = verdict(found).estimator or ORDER[-1]
     rows = []
     for slot, own in found.slots.items():
@@ -121,8 +120,8 @@ _EMPTY = 0.1  # report a larger share of empty rows
 
 
 def log_notes(found: Assessment) -> list[str]:
-    """Sentences about rewards that are missing, odds that were not logged, and slates;
-    none where nothing is to say.
+    """Return sentences about missing rewards, missing propensities and slates, as far
+    as they apply.
 
     >>> from oddsmith.evaluation.assessment import assess
     >>> from oddsmith.logs.table import Log
@@ -139,8 +138,8 @@ def log_notes(found: Assessment) -> list[str]:
 
 
 def support_known(found: Assessment) -> bool:
-    """Whether it is known which arms the logger could draw: the odds of all arms are
-    logged, or follow from the log."""
+    """Return whether the arms that the logging policy could draw are known:
+    propensities of all arms are logged or follow from the log."""
     return all_odds(found.log.rewarded()) is not None
 
 
@@ -156,8 +155,8 @@ def _unrewarded(found: Assessment) -> list[str]:
 
 
 def _undrawn(found: Assessment) -> list[str]:
-    """How intervals bear that only drawn odds are known: rewards near 0 leave room
-    above, rewards near 1 below."""
+    """Explain how intervals account for unknown propensities of undrawn arms: by the
+    distance of rewards from 0 and 1."""
     has_answer = verdict(found).estimator is not None
     if not has_answer or found.logged.interval not in ASYMPTOTIC:
         return []

@@ -1,4 +1,5 @@
-"""Means, differences and lifts of weighted rows, for one look at the results.
+"""Means, differences and lifts of weighted rows with intervals for a single look at the
+results.
 
 A policy's mean is Σ w y / Σ w d, with amounts y, denominators d (1, unless the metric
 is a ratio) and importance weights w. Its error is the mean of the terms
@@ -31,11 +32,12 @@ __all__ = [
 
 LiftScale: TypeAlias = Literal["log", "linear"]
 LIFT_SCALES: tuple[LiftScale, ...] = ("log", "linear")
-"""The scales on which the interval of a lift is symmetric."""
+"""Scales on which the interval of a lift is symmetric."""
 
 
 class Effect(NamedTuple):
-    """An estimate with its interval; `standard_error` is NaN for anytime intervals."""
+    """An estimate with its interval; `standard_error` is NaN for anytime-valid
+    intervals."""
 
     value: float
     low: float
@@ -43,7 +45,7 @@ class Effect(NamedTuple):
     standard_error: float = float("nan")
 
     def times(self, factor: float) -> "Effect":
-        """The effect in another unit; a negative factor exchanges the ends."""
+        """Return the effect in another unit; a negative factor swaps the ends."""
         low, high = sorted((factor * self.low, factor * self.high))
         return Effect(
             value=factor * self.value,
@@ -55,7 +57,7 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WeightedMean:
-    """A policy's mean and the terms (n,) of its error, one per row or per unit.
+    """A policy's mean, and the terms (n,) of its error, one per row or per unit.
 
     `effective_size` is (Σ w)² / Σ w², the number of rows or units in a fixed split.
     """
@@ -66,7 +68,7 @@ class WeightedMean:
 
     @property
     def variance(self) -> float:
-        """The variance of the mean."""
+        """Return the variance of the mean."""
         return float(self.terms @ self.terms) / len(self.terms) ** 2
 
 
@@ -76,7 +78,7 @@ def weighted_mean(
     denominators: Array | None = None,
     units: Ints | None = None,
 ) -> WeightedMean:
-    """The mean of a policy from the weights, amounts and denominators (T,) of rows.
+    """Return a policy's mean from the weights, amounts and denominators (T,) of rows.
 
     `units` (T,) numbers the unit of each row.
 
@@ -111,7 +113,7 @@ def weighted_mean(
 def mean_difference(
     target: WeightedMean, control: WeightedMean, level: float = 0.95
 ) -> Effect:
-    """The difference of two means of the same rows.
+    """Return the difference of two means over the same rows.
 
     >>> from scipy import stats
     >>> rng = np.random.default_rng(0)
@@ -136,7 +138,7 @@ def mean_lift(
     level: float = 0.95,
     scale: LiftScale = "log",
 ) -> Effect:
-    """The relative difference, V_target / V_control - 1.
+    """Return the relative difference, V_target / V_control - 1.
 
     On the scale `log` the interval is that of ln V_target - ln V_control by the delta
     method; on `linear` that of the ratio. Both need a control above 0, and `log` a
@@ -168,7 +170,8 @@ def _standard_error(terms: Array) -> float:
 
 
 def _quantile(target: WeightedMean, control: WeightedMean, level: float) -> float:
-    """Student's, with Welch's and Satterthwaite's degrees of freedom."""
+    """Return Student's quantile with the degrees of freedom of Welch and
+    Satterthwaite."""
     from scipy.stats import t
 
     variances = np.array([target.variance, control.variance])

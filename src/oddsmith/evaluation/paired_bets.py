@@ -1,4 +1,4 @@
-"""Bounds on the difference of two policies that hold at every row at once.
+"""Anytime-valid bounds on the difference of two policies.
 
 Row t has the arm's importance weights w and u of target and control, D = w - u, and a
 reward r in [0, 1]. All odds are logged, so D has mean 0 given the past, and for any
@@ -64,14 +64,14 @@ _PIECE = 90
 
 
 class Bounds(NamedTuple):
-    """The ends of an interval."""
+    """Lower and upper end of an interval."""
 
     low: float
     high: float
 
 
 class PairedRows(NamedTuple):
-    """What the bets read of T rows; each field is (T,).
+    """Data of T rows that the bets need; each field has shape (T,).
 
     * `apart`: D = w - u of the drawn arm.
     * `least`, `most`: bounds on D over all arms that could be drawn.
@@ -90,11 +90,11 @@ class PairedRows(NamedTuple):
     reward: Array
 
     def at(self, rows: slice | Bools | Ints) -> "PairedRows":
-        """Some of the rows."""
+        """Return the selected rows."""
         return PairedRows(*(column[rows] for column in self))
 
     def mirrored(self) -> "PairedRows":
-        """The rows with target and control exchanged."""
+        """Return the rows with target and control swapped."""
         return PairedRows(
             apart=-self.apart,
             least=-self.most,
@@ -107,19 +107,20 @@ class PairedRows(NamedTuple):
 
     @classmethod
     def concatenate(cls, parts: "Sequence[PairedRows]") -> "PairedRows":
-        """The rows of several parts, one after the other."""
+        """Concatenate the rows of several parts."""
         columns = zip(*parts, strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
     def differences(self, centre: float) -> Array:
-        """D (r - m) for one centre m; the mean over rows estimates the effect."""
+        """Return D (r - m) for one centre m, whose mean over rows estimates the
+        effect."""
         return self.apart * (self.reward - centre)
 
 
 def pair_odds(
     arm: Ints, odds: Array, target: Array, control: Array, reward: Array
 ) -> PairedRows:
-    """The rows of a log that has the odds of all arms.
+    """Return the rows of a log with the propensities of all arms.
 
     `arm` and `reward` are (T,), `odds`, `target` and `control` (T, K).
 
@@ -150,7 +151,7 @@ def pair_odds(
 
 
 def _positive_mass(table: Array) -> Array:
-    """The sum (T,) of the entries above 0 of a table (T, K)."""
+    """Return the sum (T,) of the positive entries of a table (T, K)."""
     positive: Array = np.maximum(table, 0.0)
     return np.asarray(positive.sum(axis=1))
 
@@ -165,7 +166,7 @@ def pair_drawn_odds(
     floor: float,
     barred: Bools | None = None,
 ) -> PairedRows:
-    """The rows of a log that has the odds of drawn arms alone.
+    """Return the rows of a log with only the propensities of drawn arms.
 
     `floor` is the smallest propensity that the logging policy gives to any arm, which
     bounds D; `barred` (T, K) are the arms that could not be drawn. A `control` of None
@@ -206,8 +207,8 @@ def pair_drawn_odds(
 def pair_policies(
     target: PolicyRows, control: PolicyRows, floor: float | None = None
 ) -> PairedRows | None:
-    """The rows of two targets on one log; None where nothing bounds D: only drawn odds
-    are logged, and no `floor` is given."""
+    """Return the rows of two targets on one log. Return None if nothing bounds D: only
+    drawn propensities are logged, and there is no `floor`."""
     width = max(_width(target), _width(control))
     odds = target.odds if control.odds is None else control.odds
     first = _table(target, width)
@@ -232,7 +233,7 @@ def pair_policies(
 
 
 def _width(rows: PolicyRows) -> int:
-    """The number of arms of the wider table."""
+    """Return the number of arms of the wider table."""
     widths = [0]
     for table in (rows.odds, rows.target):
         if table is not None:
@@ -247,7 +248,7 @@ def _table(rows: PolicyRows, width: int) -> Array | None:
 
 
 def _pad(table: Array, width: int) -> Array:
-    """A table (T, K) with 0 for further arms."""
+    """Pad a table (T, K) with 0 for further arms."""
     more = width - table.shape[1]
     if more == 0:
         return table
@@ -256,8 +257,8 @@ def _pad(table: Array, width: int) -> Array:
 
 @dataclass(slots=True)
 class PairedSums:
-    """The sums of all bets over `rows` rows: G of the lower and of the upper bound for
-    each rate and centre, in whole units (2, rates, centres).
+    """Sums of all bets over `rows` rows: G of the lower and the upper bound per rate
+    and centre, in integer units (2, rates, centres).
 
     They are a function of the set of rows, equal to the last bit in any order.
 
@@ -277,7 +278,7 @@ class PairedSums:
     units: Ints = field(default_factory=lambda: np.zeros(_SHAPE, np.int64))
 
     def add(self, rows: PairedRows, counts: Ints | None = None) -> None:
-        """Add rows, each so many times as `counts` (T,) says; -1 removes a row.
+        """Add each row `counts` (T,) times; -1 removes a row.
 
         A service collects some rows and adds them at once, which is 20 times as fast
         per row.
@@ -289,16 +290,16 @@ class PairedSums:
         self.units = self.units + row_units(rows, counts)
 
     def replace(self, before: PairedRows, after: PairedRows) -> None:
-        """Replace rows by the same rows with other rewards."""
+        """Replace rows by the same rows with corrected rewards."""
         self.add(before, np.full(len(before.apart), -1))
         self.add(after)
 
     def merge(self, other: "PairedSums") -> "PairedSums":
-        """The sums of the rows of both."""
+        """Return the sums over the rows of both objects."""
         return PairedSums(self.rows + other.rows, self.units + other.units)
 
     def bounds(self, level: float = 0.95) -> Bounds:
-        """The bounds on the mean effect of the rows, valid at every row at once."""
+        """Return the anytime-valid bounds on the mean effect."""
         number("level", level, low=0, high=1, open_low=True, open_high=True)
         low, high = paired_bounds(self.units, np.asarray(self.rows), level)
         return Bounds(float(low), float(high))
@@ -312,7 +313,7 @@ class PairedSums:
 
 
 def paired_bounds(units: Ints, rows: Ints, level: float) -> tuple[Array, Array]:
-    """The bounds (…) of sums (…, 2, rates, centres) over so many rows (…)."""
+    """Return the bounds (…) for sums (…, 2, rates, centres) over so many rows (…)."""
     bets = _bets()
     counts = np.maximum(rows, 1).astype(np.float64)[..., None]
     # the root finder needs a positive mean, so shift the effect by 1
@@ -334,8 +335,8 @@ def _bets() -> MeanBets:
 
 
 def row_units(rows: PairedRows, counts: Ints | None = None) -> Ints:
-    """What rows, each so many times, add to the sums of both bounds, in units (2,
-    rates, centres)."""
+    """Return the contribution of rows, each counted `counts` times, to the sums of both
+    bounds, in units (2, rates, centres)."""
     units: Ints = np.zeros(_SHAPE, np.int64)
     for start in range(0, len(rows.apart), _PIECE):
         own = slice(start, start + _PIECE)
@@ -354,7 +355,8 @@ def _sum_units(gains: Array, counts: Ints | None) -> Ints:
 
 
 def _gains(rows: PairedRows) -> Array:
-    """What each row adds to G of the lower bound (T, rates, centres)."""
+    """Return the contribution of each row to G of the lower bound (T, rates,
+    centres)."""
     has_reward = ~np.isnan(rows.reward)
     reward = np.where(has_reward, rows.reward, 0.0)
     # the worst reward is 0 for an arm that the target prefers, and 1 for the others

@@ -1,5 +1,5 @@
-"""The exploration planner: how much gamma buys how narrow an interval after how many
-decisions, and back."""
+"""Exploration planner: interval width, number of decisions or gamma, computed from the
+other two."""
 
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
@@ -15,8 +15,8 @@ __all__ = ["ExplorationPlan"]
 
 @dataclass(frozen=True, eq=False)
 class ExplorationPlan:
-    """What a logger (1 - γ) p + γ/K will let one say about a target π, before a single
-    decision is made.
+    """Precision with which a logging policy (1 - γ) p + γ/K will allow evaluating a
+    target π, computed before any decision is made.
 
     `logger` and `target` are odds (K,), or (T, K) over typical contexts.
     `second_moment` is E r² of the rewards the target would collect (its value, if
@@ -66,8 +66,8 @@ class ExplorationPlan:
         number("level", self.level, low=0, high=1, open_low=True, open_high=True)
 
     def variance(self, gamma: float) -> float:
-        """V(γ), the variance of one term; ∞ where the target draws what the logger
-        never does."""
+        """Return V(γ), the variance of one term; ∞ if the target draws an arm that the
+        logging policy never draws."""
         number("gamma", gamma, low=0, high=1)
         arms = self.logger.shape[1]
         odds = (1 - gamma) * self.logger + gamma / arms
@@ -78,13 +78,13 @@ class ExplorationPlan:
         return max(0.0, self.second_moment * mean_square + self.offset)
 
     def width(self, gamma: float, n: int) -> float:
-        """The width of the normal interval after n decisions."""
+        """Return the width of the normal interval after n decisions."""
         number("n", n, low=1, high=inf)
         error = sqrt(self.variance(gamma) / n)
         return 2 * self._z() * error
 
     def decisions(self, gamma: float, width: float) -> int:
-        """How many decisions it takes until the interval is so narrow."""
+        """Return the number of decisions until the interval is at most this wide."""
         number("width", width, low=0, high=inf, open_low=True)
         rows_by_variance = (2 * self._z() / width) ** 2
         needed = self.variance(gamma) * rows_by_variance
@@ -96,8 +96,8 @@ class ExplorationPlan:
         return max(1, ceil(needed - 1e-9))
 
     def gamma(self, width: float, n: int) -> float:
-        """The least gamma whose interval is so narrow after n decisions; refused if
-        none is.
+        """Return the smallest gamma with an interval of this width after n decisions;
+        raise if there is none.
 
         V is convex in γ, so the gammas that do are an interval: its left end, to 1e-9.
         """
@@ -123,7 +123,7 @@ class ExplorationPlan:
         return high
 
     def _least(self) -> float:
-        """The gamma of least variance."""
+        """Return the gamma with the smallest variance."""
         from scipy.optimize import minimize_scalar
 
         found = minimize_scalar(

@@ -1,5 +1,5 @@
-"""Replay: a learning policy run over a log by rejection, and the posterior that other
-experts would have had."""
+"""Replay a learning policy over a log by rejection sampling, and compute the posterior
+for other experts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ __all__ = ["Hindsight", "Replayed", "hindsight", "replay"]
 
 class Replayed(NamedTuple):
     """The accepted rows of a log as the policy's own history: row numbers, rewards,
-    decisions, the state after, and the experts whose predictions the decisions hold.
+    decisions, the final state, and the experts whose predictions the decisions contain.
 
     `value` is the mean reward over these steps, and `error` its standard error.
     """
@@ -42,14 +42,14 @@ class Replayed(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The mean reward; NaN where no row was accepted."""
+        """Return the mean reward; NaN if no row was accepted."""
         if len(self.rewards):
             return float(self.rewards.mean())
         return float("nan")
 
     @property
     def error(self) -> float:
-        """The standard error of the mean reward; NaN for fewer than two rows."""
+        """Return the standard error of the mean reward; NaN for fewer than two rows."""
         n = len(self.rewards)
         if n < 2:
             return float("nan")
@@ -57,7 +57,7 @@ class Replayed(NamedTuple):
         return float(error)
 
     def log(self) -> Log:
-        """The history as a log of the policy's own, with its own odds."""
+        """Return the history as a log with the policy's own propensities."""
         return Log.of(self.decisions, self.rewards, experts=self.experts)
 
 
@@ -69,8 +69,7 @@ def replay(
     floor: float | None = None,
     steps: int | None = None,
 ) -> Replayed:
-    """What `policy`, learning as it goes, would have lived through: rejection replay
-    (Li et al. 2011).
+    """Replay a log through a learning `policy` by rejection sampling (Li et al. 2011).
 
     A row with logged arm a is accepted with probability π(a) c / p(a), where π are the
     policy's odds now, p the logger's, and c = `floor` is at most every odds of the
@@ -133,8 +132,8 @@ def replay(
 
 
 class Hindsight(NamedTuple):
-    """Which of N experts would have won: `posterior` (N,) after the log, and
-    `log_weights` (T + 1, N) along it.
+    """The posterior (N,) of N experts after the log, and their `log_weights` (T + 1, N)
+    along it.
 
     `losses` are mean losses on the drawn arms over the rows an expert was in the pool
     for (NaN: none).
@@ -147,7 +146,7 @@ class Hindsight(NamedTuple):
 
     @property
     def winner(self) -> str:
-        """The expert with the largest posterior (the first of them, if several)."""
+        """Return the expert with the largest posterior; the first of several."""
         return self.names[int(self.posterior.argmax())]
 
 
@@ -157,8 +156,8 @@ def hindsight(
     *,
     since: Mapping[str, object] | None = None,
 ) -> Hindsight:
-    """The exact posterior that `policy` would have if its experts had been asked in the
-    log's decisions.
+    """Return the exact posterior that `policy` would have if its experts had predicted
+    in the log's decisions.
 
         w_i ∝ p_i Π_t exp(-η ℓ(f_i(x_t, a_t), r_t))
 
@@ -192,8 +191,8 @@ def hindsight(
 def _hindsight(
     policy: GeneralizedThompsonSampling, factors: Array, losses: Array
 ) -> Hindsight:
-    """The weights after each row; an expert that is missing in a row is charged as a
-    sleeper."""
+    """Return the weights after each row. An expert that is missing in a row counts as
+    having made no prediction."""
     asleep = np.isnan(factors)
     n, experts = factors.shape
     path = np.empty((n + 1, experts))
@@ -217,8 +216,8 @@ def _hindsight(
 def _logged_decision(
     odds: Odds, log: Log, i: int, question: Any, eligible: Bools | None, step: int
 ) -> Decision:
-    """The logged arm of a row as a decision of the policy, with the policy's odds and
-    advice."""
+    """Return the logged arm of a row as a decision of the policy, with the policy's
+    propensities and advice."""
     arm = int(log.arm[i])
     shape = odds.propensities.shape
     if len(shape) != 1 or arm >= shape[0]:
@@ -247,7 +246,7 @@ def _logged_decision(
 
 
 def _floor(log: Log, floor: float | None) -> float:
-    """A number that no odds of the logger are below."""
+    """Return a lower bound for all propensities of the logging policy."""
     has_floor = floor is not None or log.kind == "exact" or _uniform(log)
     if log.propensity is None:
         log.require("weights")
@@ -275,8 +274,8 @@ def _floor(log: Log, floor: float | None) -> float:
 
 
 def _uniform(log: Log) -> bool:
-    """Whether every drawn arm had odds 1/K of K named or masked arms: then so had the
-    others."""
+    """Return whether every drawn arm had propensity 1/K of K named or masked arms, so
+    that all other arms had it too."""
     if log.propensity is None:
         return False
     if log.arms is None and log.eligible is None and log.offered is None:
@@ -290,7 +289,7 @@ def _uniform(log: Log) -> bool:
 def _present(
     policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, object]
 ) -> Bools:
-    """Which experts are in the pool at each row (T, N)."""
+    """Return which experts are available in each row (T, N)."""
     names = list(policy.experts.names)
     shape = (len(log), len(names))
     present = np.ones(shape, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The report of an assessment: its verdict, figures of differences, values, weights and
+"""Report of an assessment: verdict, figures of differences, values, weights and
 overlap, and tables."""
 
 from collections.abc import Sequence
@@ -47,8 +47,8 @@ _ARMS = 20  # maximum number of arms in the figure of overlap
 
 
 def summary(found: Assessment) -> list[str]:
-    """Sentences about the log: its rows and class, the logged value, and whether arms
-    were served as logged."""
+    """Return sentences about the log: rows and class, value of the logging policy, and
+    whether arms were served as logged."""
     log = found.log
     rewards = int((~np.isnan(log.reward)).sum())
     arms = f"{log.n_arms} arms"
@@ -73,8 +73,7 @@ def summary(found: Assessment) -> list[str]:
 
 
 def answers_table(found: Assessment) -> Table:
-    """A row for each target and estimator: value, interval, and what to know about
-    it."""
+    """Return a table with a row per target and estimator: value, interval and notes."""
     return _table(
         "target",
         _flat(found.answers),
@@ -83,8 +82,8 @@ def answers_table(found: Assessment) -> Table:
 
 
 def refusals(found: Assessment) -> list[str]:
-    """Why answers were refused: a line for each target, rule and sentence, with the
-    estimators it is about."""
+    """Return the reasons for refusals: one line per target, rule and sentence, with the
+    estimators concerned."""
     estimators: dict[tuple[str, str], list[str]] = {}
     rows = [*_flat(found.answers), *_flat(_by_difference(found))]
     for row in rows:
@@ -139,7 +138,8 @@ def _by_difference(found: Assessment) -> Answers:
 
 
 def differences_table(found: Assessment) -> Table:
-    """A row for each target and unbiased estimator: its value minus the baseline's."""
+    """Return a table with a row per target and unbiased estimator: value minus the
+    baseline's."""
     return _table(
         "difference",
         _flat(_by_difference(found)),
@@ -148,7 +148,7 @@ def differences_table(found: Assessment) -> Table:
 
 
 def diagnostics_table(found: Assessment) -> Table:
-    """What stands beside the numbers of each target."""
+    """Return the table of diagnostics of each target."""
     diagnostics = found.diagnostics
     unit = next((f"{one.unit}s" for one in diagnostics.values()), "rows")
     headers = (
@@ -183,8 +183,8 @@ def diagnostics_table(found: Assessment) -> Table:
 def write_report(
     found: Assessment, path: Path, title: str, notes: Sequence[str] = ()
 ) -> Path:
-    """Write the assessment as one HTML page, the whole of it or nothing: verdict,
-    pictures, tables, details.
+    """Write the assessment as one HTML page with verdict, figures, tables and details.
+    The file is replaced atomically.
 
     `notes` stand under the verdict.
     """

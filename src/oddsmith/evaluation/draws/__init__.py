@@ -1,4 +1,5 @@
-"""Served as logged: a test for all times that drawn arms follow the logged odds."""
+"""Served-as-logged test: an anytime-valid test whether the drawn arms follow the logged
+propensities."""
 
 from oddsmith.evaluation.draws.check import (
     EvidenceGrade,

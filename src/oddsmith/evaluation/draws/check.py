@@ -1,5 +1,5 @@
-"""The test: money on all bets at once, which grows only if arms do not follow the
-logged odds."""
+"""Test by betting: the wealth grows only if arms do not follow the logged
+propensities."""
 
 from collections.abc import Sequence
 from math import exp, log
@@ -51,7 +51,7 @@ class _Winner(NamedTuple):
 
 
 class ServedReport(NamedTuple):
-    """What the drawn arms say about the logged odds after `n` rows.
+    """Result of the test after `n` rows.
 
     `e_value` is the wealth of the bets after the last row (at most 1.8e308), `p_value`
     is min(1, 1 / the largest so far, looked at every 16 rows); `caught` is p_value ≤
@@ -73,16 +73,16 @@ class ServedReport(NamedTuple):
 
     @property
     def caution(self) -> str:
-        """A sentence on importance weights, as strong as the evidence; empty
-        without."""
+        """Return a warning about importance weights that matches the strength of the
+        evidence; empty without evidence."""
         return _CAUTIONS[self.evidence]
 
 
 def served_as_logged(
     logged: Log, *, alpha: float = 0.05, floor: float = 0.0
 ) -> ServedReport:
-    """Bets that something other than the logged odds picks the arm, in a share ε of
-    rows.
+    """Test by betting whether a share ε of the arms was not drawn from the logged
+    propensities.
 
     Against H0, that the arm is drawn from the logged odds p, the cause "it is drawn
     from q" has the likelihood ratio
@@ -165,7 +165,7 @@ def served_as_logged(
 
 
 def _wealth(draws: Draws) -> tuple[Array, _Winner]:
-    """ln of the wealth at each look, and the cause whose bets won most."""
+    """Return the log wealth at each check, and the cause whose bets have won most."""
     if draws.odds is None:
         families = bets_on_drawn_odds(draws)
     else:
@@ -211,7 +211,8 @@ def _wealth(draws: Draws) -> tuple[Array, _Winner]:
 
 
 def _growth(factors: Array) -> Array:
-    """ln of the products of factors (rows, B) between looks (looks, B)."""
+    """Return the log of the products of factors (rows, B) between two checks, with
+    shape (looks, B)."""
     looks = -(-len(factors) // _LOOK)
     whole = np.ones((looks * _LOOK, factors.shape[1]))
     whole[: len(factors)] = factors

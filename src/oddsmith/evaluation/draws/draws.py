@@ -1,4 +1,4 @@
-"""What a bet against a log's odds may look at, and what a family of bets is.
+"""The input of bets against logged propensities, and families of bets.
 
 With all odds p logged, the bet that the arm is drawn from q gains q(a) / p(a) - 1. Its
 mean under p is at most 0 for every q that depends on the rows before and on p alone.
@@ -29,8 +29,8 @@ _SUM = 1e-6  # tolerance for sums of logged propensities
 
 
 class BetFamily(NamedTuple):
-    """Bets of one family: what each looks like, its share of the family's money, and
-    `gains(rows)`, (rows, B) ≥ -1."""
+    """A family of bets: their descriptions, their shares of the family's money, and the
+    function `gains(rows)` that returns (rows, B) ≥ -1."""
 
     names: Sequence[str]
     shares: Array
@@ -38,14 +38,14 @@ class BetFamily(NamedTuple):
 
 
 def equal_bets(names: Sequence[str], gains: Callable[[slice], Array]) -> BetFamily:
-    """Bets with the same money each."""
+    """Return a family in which all bets have the same amount of money."""
     shares = np.full(len(names), 1 / len(names))
     return BetFamily(names, shares, gains)
 
 
 class Draws:
-    """Arms, their odds, and the odds of all arms where they are logged or where two
-    arms leave no choice.
+    """The drawn arms with their propensities, and the propensities of all arms if they
+    are logged or if there are only two arms.
 
     `count` (T,) is how many arms have odds, as far as it is known before the row.
     `stated`: the log contains the number of arms; else numbers may have gaps, and bets
@@ -83,8 +83,8 @@ class Draws:
         self._check_floor()
 
     def gain(self, rows: slice, q: Array) -> Array:
-        """q(a) / p(a) - 1 for odds q (rows, K) of arms with p > 0, scaled to sum to 1;
-        0 where all are 0."""
+        """Return q(a) / p(a) - 1 for propensities q (rows, K) of arms with p > 0,
+        scaled to sum to 1; 0 if all are 0."""
         total = q.sum(axis=1)
         possible = total > 0
         drawn = drawn_entries(q, self.arm[rows])
@@ -93,8 +93,8 @@ class Draws:
         return np.where(possible, ratio - 1.0, 0.0)
 
     def previous(self) -> tuple[Ints, Bools]:
-        """The previous row's arm as a number of this row, and whether this row has
-        it."""
+        """Return the number that the previous row's arm has in this row, and whether
+        this row offers it."""
         first = self.arm[:1]
         before = np.concatenate([first, self.arm[:-1]])
         has_arm = np.arange(len(self.arm)) > 0
@@ -111,7 +111,8 @@ class Draws:
         return before, has_arm
 
     def _arm_counts(self) -> Ints:
-        """How many arms (T,) have odds, as far as it is known before the row."""
+        """Return the number of arms (T,) with positive propensity, as far as known
+        before the row."""
         if self.eligible is not None:
             return np.asarray(self.eligible.sum(axis=1))
         if self.odds is not None:
@@ -152,8 +153,8 @@ class Draws:
 
 
 def _by_name(log: Log) -> tuple[Log, Sequence[tuple[str, ...]] | None]:
-    """The log about arms by name; where calls brought too many for that, by their
-    places in the offers, which follow.
+    """Return the log with arms by name. If calls had too many names, use positions in
+    the offers, which are returned too.
 
     Bets by name take the list of all names as known from the start: what is offered is
     not chosen by the draws.

@@ -1,5 +1,5 @@
-"""Bets that do not learn: families that need the drawn arm's odds only, and families
-that need the odds of all arms (other odds q, known before the draw)."""
+"""Bets that do not learn: some need only the drawn arm's propensity, others use
+propensities q of all arms that are known before the draw."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ _BLOCK = 256  # rows between two updates of the mean past propensities
 
 
 def bets_on_drawn_odds(draws: Draws) -> list[BetFamily]:
-    """The families of bets for a log with the drawn arm's odds only."""
+    """Return the families of bets for a log with only the drawn arm's propensity."""
     families = [_forced_arms(draws), _repeated_arms(draws), _dual_feasible(draws)]
     if draws.floor:
         families.append(_arms_below_floor(draws))
@@ -52,7 +52,8 @@ def bets_on_drawn_odds(draws: Draws) -> list[BetFamily]:
 
 
 def bets_on_all_odds(draws: Draws, odds: Array) -> list[BetFamily]:
-    """The families of bets for a log with the odds (T, K) of all arms."""
+    """Return the families of bets for a log with the propensities (T, K) of all
+    arms."""
     return [
         _forced_arms(draws),
         _repeated_arms(draws),
@@ -67,7 +68,7 @@ def bets_on_all_odds(draws: Draws, odds: Array) -> list[BetFamily]:
 
 
 def _forced_arms(draws: Draws) -> BetFamily:
-    """Arm b, each b: h_b = 1, others 0."""
+    """Bet that arm b is forced, for each b: h_b = 1, others 0."""
     numbers = np.arange(draws.n_arms)
 
     def gains(rows: slice) -> Array:
@@ -85,8 +86,7 @@ def _forced_arms(draws: Draws) -> BetFamily:
 
 
 def _repeated_arms(draws: Draws) -> BetFamily:
-    """The previous row's arm, where it is known that it can be drawn or nothing is
-    known."""
+    """Bet on the previous row's arm if this row can draw it, or if that is unknown."""
     before, possible = draws.previous()
     if draws.odds is not None:
         possible &= drawn_entries(draws.odds, before) > 0
@@ -192,8 +192,8 @@ def _not_served(draws: Draws) -> list[str]:
 
 
 def _arm_shares(draws: Draws) -> Array:
-    """Equal shares; where the log does not say how many arms there are, shares that sum
-    to 1 over all numbers."""
+    """Return equal shares per arm. If the log lacks the number of arms, return shares
+    that sum to 1 over all positive integers."""
     if draws.stated:
         return np.full(draws.n_arms, 1 / draws.n_arms)
     numbers = np.arange(draws.n_arms)
@@ -201,8 +201,8 @@ def _arm_shares(draws: Draws) -> Array:
 
 
 def _ranks(draws: Draws, odds: Array) -> BetFamily:
-    """The k-th likeliest arm, and the least likely of those with odds; no bet where
-    ranks are shared."""
+    """Bet on the k-th likeliest arm, and on the least likely one with positive
+    propensity; do not bet in rows with tied ranks."""
     top = min(len(_RANKS), draws.n_arms)
     names = [f"the {name} arm were forced" for name in _RANKS[:top]]
     names.append("the least likely arm were forced")
@@ -232,7 +232,7 @@ def _ranks(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _powers(draws: Draws, odds: Array) -> BetFamily:
-    """Odds in proportion to p^β over the arms with odds."""
+    """Bet on propensities proportional to p^β over the arms with p > 0."""
 
     def gains(rows: slice) -> Array:
         p = odds[rows]
@@ -243,8 +243,8 @@ def _powers(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _cuts(draws: Draws, odds: Array) -> BetFamily:
-    """Odds less the least that any arm has had so far (uniform exploration), and
-    without those below a number."""
+    """Bet on propensities without uniform exploration (the smallest propensity of any
+    arm so far), and on those without arms below a cut."""
     names = ["uniform exploration were logged but not served"]
     names += [f"arms with odds below {cut:g} were not served" for cut in _CUTS]
     able = odds > 0 if draws.eligible is None else draws.eligible
@@ -265,7 +265,7 @@ def _cuts(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _missing_arms(draws: Draws, odds: Array) -> BetFamily:
-    """Odds without arm b: 1[a ≠ b] / (1 - p(b))."""
+    """Bet that arm b is never served: 1[a ≠ b] / (1 - p(b))."""
     numbers = np.arange(draws.n_arms)
 
     def gains(rows: slice) -> Array:
@@ -282,7 +282,7 @@ def _missing_arms(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _old_odds(draws: Draws, odds: Array) -> BetFamily:
-    """The odds of some rows before, and the mean of the odds before this block of
+    """Bet on the propensities of earlier rows, and on their mean before this block of
     rows."""
     block_starts = np.arange(0, len(odds), _BLOCK)
     block_sums = np.add.reduceat(odds, block_starts)
@@ -310,7 +310,8 @@ def _old_odds(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _other_columns(draws: Draws, odds: Array) -> BetFamily:
-    """The odds of the arm before, of the next arm, and of the arms in reverse order."""
+    """Bet that the columns of propensities are shifted by one arm, either way, or
+    reversed."""
 
     def gains(rows: slice) -> Array:
         p = odds[rows]
@@ -328,8 +329,8 @@ def _other_columns(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _old_numbers(draws: Draws, odds: Array) -> BetFamily:
-    """The random number of a row before, which lay in its arm's part of [0, 1): how
-    much of that is this arm's."""
+    """Bet that the random number of an earlier row was used again. That number lies in
+    its arm's part of [0, 1); the gain is its overlap with this arm's part."""
     high = drawn_entries(np.cumsum(odds, axis=1), draws.arm)
     low = high - draws.propensity
     row_numbers = np.arange(len(odds))

@@ -1,5 +1,4 @@
-"""Bets whose odds are learnt from earlier rows: mixtures of fair bets, weighted by what
-they have won.
+"""Bets that learn from earlier rows: mixtures of fair bets, weighted by their wealth.
 
 Each is q = Σ_j w_j q_j with weights from the rows before a block, so it is as fair as
 its parts. Weights follow one step of expectation maximisation per block: w_j in
@@ -26,18 +25,18 @@ _MOST_ARMS = 40
 
 
 class LearnedBet(Protocol):
-    """A bet that learns; `factors` must be asked for in order of rows."""
+    """A bet that learns. Call `factors` in the order of rows."""
 
     name: str
 
     def factors(self, rows: slice, gains: Array) -> Array:
-        """The factors (rows,) by which the money grows, given the gains (rows, B) of
-        the bets that do not learn."""
+        """Return the factors (rows,) by which the money grows, from the gains (rows, B)
+        of the bets that do not learn."""
 
 
 def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:
-    """The bets that learn, as far as these draws allow; `shares` (B,), at most 1, are
-    those of the bets that do not."""
+    """Return the bets that learn and that these draws allow. `shares` (B,), at most 1,
+    are the shares of the other bets."""
     bets: list[LearnedBet] = [Portfolio(shares)]
     if draws.odds is not None:
         bets.append(RandomNumbers(draws, draws.odds))
@@ -47,8 +46,8 @@ def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:
 
 
 class Portfolio:
-    """A mixture of all bets that do not learn, half of it cash at first: several causes
-    at once.
+    """A mixture of all bets that do not learn, half of it cash at first, which detects
+    several simultaneous causes.
 
     Where shares are missing (of arms that were never seen), that part is lost: it bet
     on arms that did not come.
@@ -75,8 +74,8 @@ class Portfolio:
 
 
 class RandomNumbers:
-    """A density, on equal bins of [0, 1), of the numbers that arms are drawn with: a
-    bad generator, a constant."""
+    """A density, on equal bins of [0, 1), of the random numbers that draw arms. It
+    detects a bad generator or a constant number."""
 
     name = "the random numbers that arms are drawn with were not uniform"
 
@@ -105,8 +104,8 @@ class RandomNumbers:
 
 
 class Relabelling:
-    """A table: where the odds draw arm j, arm b is served; arms swapped, left out, or
-    sent elsewhere."""
+    """A table of the probability that arm b is served if arm j was drawn. It detects
+    arms that are swapped, left out or replaced."""
 
     name = "arms were mixed up"
 
@@ -142,6 +141,7 @@ def _blocks(start: int, stop: int) -> Iterator[slice]:
 
 
 def _inverse(values: Array) -> Array:
-    """1 / values, 0 where they are 0 (an arm that no part can draw teaches nothing)."""
+    """Return 1 / values, and 0 for a value of 0, because such an arm gives no
+    information."""
     zeros = np.zeros_like(values)
     return np.divide(1.0, values, out=zeros, where=values > 0)

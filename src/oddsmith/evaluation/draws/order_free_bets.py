@@ -1,5 +1,5 @@
-"""Standing bets: served as logged by bets that do not depend on the order of rows, so
-that a fold can keep them.
+"""Served-as-logged test whose bets do not depend on the order of rows, so that the
+service can update it incrementally.
 
 Each bets a share ε of its money in every row that the arm is drawn from other odds q,
 which follow from this row's odds alone: the factor is 1 - ε + ε q(a)/p(a), of mean at
@@ -51,7 +51,8 @@ _SHORTEST = 1024  # rows per window
 # rows
 _LONGEST_AFTER = 16_384
 ALARM = 0.001
-"""An honest log ever has a p-value as small as that with at most this probability."""
+"""If the log is correct, the probability that the p-value ever falls below this is at
+most this number."""
 _MOST = 1e15  # limit the payoff of a bet: a smaller payoff is still fair
 _NOTHING = 1e-9  # smaller propensities above the floor are rounding
 _ALONE = 1e-6  # tolerance for sums of logged propensities
@@ -59,8 +60,8 @@ _LARGEST = log(np.finfo(np.float64).max)
 
 
 class Standing(NamedTuple):
-    """What the bets have come to: money now (at most 1.8e308), the p-value, and what
-    won most.
+    """Result of the bets: current money (at most 1.8e308), the p-value, and the cause
+    that has won most.
 
     The p-value is that of this window or of the last one, if it raised an alarm, over
     all windows; an alarm ends `clears_in` rows from now if nothing new wins.
@@ -86,8 +87,8 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class StandingBets:
-    """The growth of all bets, logarithms in units (bets, strengths): of causes, of arms
-    forced, of arms left out.
+    """Wealth of all bets as integer logarithms, shape (bets, strengths), for causes,
+    forced arms and arms that are not served.
 
     `shares` are of the money that is for an arm, from where it was named on; what is
     for arms that are not, or no longer, named is `cash`. Up to 16 rows wait to be added
@@ -115,19 +116,19 @@ class StandingBets:
     strength: float = 0.0
 
     def copy(self) -> "StandingBets":
-        """The same, to go on from."""
+        """Return a copy that can be changed without changing this object."""
         """A copy that can be changed without changing this one."""
         return replace(self, waiting=self.waiting.copy())
 
     def current(self) -> "StandingBets":
-        """A copy in which no row waits."""
+        """Return a copy in which all pending rows have been added."""
         now = self.copy()
         now._settle()
         return now
 
     def name(self, arms: Sequence[str], *, few: bool) -> None:
-        """Bet on these arms from now on; where there are `few` they have equal shares,
-        which must be known before."""
+        """Bet on these arms from now on. If there are `few` arms, all have equal
+        shares, so they must be named before the first row."""
         self._settle()
         known = self.shares
         n_known = len(known)
@@ -162,14 +163,14 @@ class StandingBets:
         self.growth = np.array(rows)
 
     def _next_share(self, few: bool) -> float:
-        """The share of the next arm that is named for the first time."""
+        """Return the share of the next new arm."""
         self.begun += 1
         if few:
             return 1.0 / _FEW
         return 1.0 / (self.begun * (self.begun + 1.0))
 
     def take(self, odds: Mapping[str, float], arm: str) -> None:
-        """Take a row: the odds of all arms, and the arm that was drawn."""
+        """Add a row: the propensities of all arms and the drawn arm."""
         p = odds[arm]
         if p <= 0:
             return
@@ -188,7 +189,8 @@ class StandingBets:
             self._end_window()
 
     def _end_window(self) -> None:
-        """Begin the next window where this one is over; an alarm shortens it."""
+        """Start the next window if the current one is complete; an alarm shortens
+        it."""
         is_alarm = self._evidence(self.peak) >= -log(ALARM)
         if is_alarm:
             self.length = min(self.length, self.rows + _SHORTEST)
@@ -207,19 +209,19 @@ class StandingBets:
         self.cash = 2.0 / _FAMILIES * (1.0 - named_share)
 
     def _next_length(self, is_alarm: bool) -> int:
-        """How many rows the next window has."""
+        """Return the number of rows of the next window."""
         double = 2 * self.length
         if is_alarm:
             return min(double, _LONGEST_AFTER)
         return double
 
     def _evidence(self, log_money: float) -> float:
-        """ln of the evidence over all windows."""
+        """Return the log evidence over all windows."""
         windows = self.window * (self.window + 1.0)
         return log_money - log(windows)
 
     def _settle(self) -> None:
-        """Add the rows that wait; those with equally many arms at once."""
+        """Add the pending rows, grouped by their number of arms."""
         by_size: dict[int, list[_Row]] = {}
         for row in self.waiting:
             by_size.setdefault(len(row.odds), []).append(row)
@@ -231,7 +233,7 @@ class StandingBets:
         self.waiting = []
 
     def log_money(self) -> float:
-        """ln of all money."""
+        """Return the log of all money."""
         from scipy.special import logsumexp
 
         bets = self
@@ -245,7 +247,7 @@ class StandingBets:
         return float(logsumexp(logs))
 
     def summary(self) -> Standing:
-        """Evidence of the bets so far."""
+        """Return the evidence so far."""
         now = self.log_money()
         evidence = self._evidence(max(self.peak, now))
         suspect, strength = self._leader()
@@ -264,7 +266,8 @@ class StandingBets:
         return Standing(self.n, e_value, p_value, suspect, strength, clears_in)
 
     def _leader(self) -> tuple[str, float]:
-        """The cause whose bets have won most in this window, and its strength."""
+        """Return the cause whose bets have won most in this window, and its
+        strength."""
         logs = self.current()._log_money()
         best = int(logs.argmax())
         cause, strength = np.unravel_index(best, logs.shape)
@@ -283,8 +286,8 @@ class StandingBets:
 
 
 def standing_bets(log: Log) -> Standing:
-    """What the bets come to over the rows of a log with the odds of all arms; each arm
-    is named from the start.
+    """Return the result of the bets for a log with the propensities of all arms. All
+    arms are named from the start.
 
     >>> rng = np.random.default_rng(0)
     >>> arm, odds = rng.integers(4, size=1000), np.full((1000, 4), 0.25)
