@@ -130,8 +130,9 @@ def _bounds(steps: int) -> dict[str, float]:
     cube_root = 3 * 2 ** (-1 / 3) * surprise ** (1 / 3)
     squarecb = theory.squarecb_bound(**size)
     feel_good = theory.feelgood_bound("log", **size)
+    tuned = cube_root * steps ** (2 / 3)
     return {
-        _TUNED: cube_root * steps ** (2 / 3),
+        _TUNED: tuned,
         _SQUARECB: squarecb.bound,
         _FEEL_GOOD: feel_good.bound,
     }
@@ -159,8 +160,9 @@ def _rivals(setup: Setup, steps: int) -> dict[str, Learner]:
     plain_gamma = 0.0
     if wrong == "explores":
         plain_gamma = 0.1
+    tuned = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
     return {
-        _TUNED: Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma),
+        _TUNED: tuned,
         _SQUARECB: GapWeighting(sharpness),
         _FEEL_GOOD: Sampling(eta=0.25, optimism=optimism),
         _PLAIN: Sampling(gamma=plain_gamma),

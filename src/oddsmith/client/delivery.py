@@ -104,20 +104,22 @@ class Sending:
             decision = self._own_decision(slot_id(id, name), fallback)
             decisions.append(decision._replace(slot=number, name=name))
         report = {**fields, "id": id, "slots": entries, "odds": False}
+        parts = [decision.id for decision in decisions]
         self.outbox.add(
             "slate",
             id,
             encode_body(without_none(report)),
-            parts=[decision.id for decision in decisions],
+            parts=parts,
         )
         return ServedSlate(id, self.experiment or "", decisions, new=True)
 
     def _own_decision(self, id: str, fallback: Fallback) -> ServedDecision:
+        propensity = fallback.odds[fallback.arm]
         return ServedDecision(
             id,
             self.experiment or "",
             fallback.arm,
-            propensity=fallback.odds[fallback.arm],
+            propensity=propensity,
             step=None,
             position=None,
             seen=None,

@@ -244,9 +244,10 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         self._remember(unit, flag, decision)
         metadata = dict(answer["metadata"])
         metadata.pop("counts", None)
+        reason = self._answers.Reason(answer["reason"])
         return self._answers.FlagResolutionDetails(
             value=answer["value"],
-            reason=self._answers.Reason(answer["reason"]),
+            reason=reason,
             variant=answer["variant"],
             flag_metadata=metadata,
         )

@@ -220,7 +220,8 @@ class Places:
             return place
         if value != int(value):
             return -1
-        place = self.at.get(self.digest(key, Part(CODE, str(int(value)))), -1)
+        digest = self.digest(key, Part(CODE, str(int(value))))
+        place = self.at.get(digest, -1)
         self._make_room()
         key.codes[value] = place
         return place

@@ -113,9 +113,11 @@ class Schema:
                 names[name] = None
                 if isinstance(simple(value), str):
                     texts.add(name)
+        numbers = tuple(name for name in names if name not in texts)
+        categories = tuple(name for name in names if name in texts)
         schema = cls(
-            numbers=tuple(name for name in names if name not in texts),
-            categories=tuple(name for name in names if name in texts),
+            numbers=numbers,
+            categories=categories,
         )
         schema.encode(records)  # which refuses a column that is neither
         return replace(schema, values=_frequent(records, schema.categories, most))

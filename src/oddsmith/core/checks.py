@@ -78,7 +78,8 @@ def odds_fault(odds: Array, eligible: Bools | None = None) -> Fault | None:
     is_right = np.where(is_eligible, odds >= -_BELOW, odds == 0)
     lead = is_right.shape[:-1]
     totals = np.broadcast_to(totals.reshape(odds.shape[:-1]), lead)
-    is_wrong_row = ~(np.abs(totals - 1) <= _SUM) | ~is_right.all(axis=-1)
+    sums_to_one = np.abs(totals - 1) <= _SUM
+    is_wrong_row = ~sums_to_one | ~is_right.all(axis=-1)
     place = _first_place(is_wrong_row)
     wrong_arms = np.flatnonzero(~is_right[place])
     if not wrong_arms.size:

@@ -76,11 +76,8 @@ class Explanation(NamedTuple):
 
     def _vote_of(self, expert: int) -> str:
         """Describe an expert's vote: "a = b" for tied arms, else its largest parts."""
-        parts = {
-            arm: float(part)
-            for arm, part in zip(self.arms, self.ballots[expert], strict=True)
-            if part > 0
-        }
+        pairs = zip(self.arms, self.ballots[expert], strict=True)
+        parts = {arm: float(part) for arm, part in pairs if part > 0}
         if not parts:
             return "asleep"
         is_tie = max(parts.values()) - min(parts.values()) <= _UNEQUAL

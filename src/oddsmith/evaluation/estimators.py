@@ -260,6 +260,14 @@ def logged(log: Log) -> Terms:
     n = len(rewards)
     drawn = DrawnOdds(None, np.ones(n), rewards)
     bets = Bets(rewards, 1.0 - rewards, 0.0, 1.0)
+    policy_rows = PolicyRows(
+        arm=known.arm,
+        reward=rewards,
+        propensity=known.propensity,
+        odds=all_odds(known),
+        target=None,
+        barred=None,
+    )
     return Terms(
         "logged",
         rewards,
@@ -268,14 +276,7 @@ def logged(log: Log) -> Terms:
         reach=1.0,
         drawn=drawn,
         slates=slates_of(known),
-        policy_rows=PolicyRows(
-            arm=known.arm,
-            reward=rewards,
-            propensity=known.propensity,
-            odds=all_odds(known),
-            target=None,
-            barred=None,
-        ),
+        policy_rows=policy_rows,
     )
 
 
@@ -361,9 +362,10 @@ def _weighted(
     if rows.propensities is None and more.get("unbiased", True):
         drawn = DrawnOdds(rows.drawable, rows.weights, rows.reward)
     extremes = partial(_extremes, rows, model, shrink)
+    values = model.base + shrink(rows.weights) * model.residual
     return Terms(
         name,
-        model.base + shrink(rows.weights) * model.residual,
+        values,
         rows.missing,
         weights=rows.weights,
         expected_squares=rows.expected_squares,

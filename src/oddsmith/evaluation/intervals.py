@@ -414,9 +414,11 @@ def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums
     loss = running_sums(bets.loss, on_loss, every=every)
     if bets.limit == np.inf:
         return gain, loss
+    gain_sums = limited_sums(gain, bets.loss, bets.limit, bets.total)
+    loss_sums = limited_sums(loss, bets.gain, bets.limit, bets.total)
     return (
-        limited_sums(gain, bets.loss, bets.limit, bets.total),
-        limited_sums(loss, bets.gain, bets.limit, bets.total),
+        gain_sums,
+        loss_sums,
     )
 
 

@@ -47,11 +47,12 @@ class Effect(NamedTuple):
     def times(self, factor: float) -> "Effect":
         """Return the effect in another unit; a negative factor swaps the ends."""
         low, high = sorted((factor * self.low, factor * self.high))
+        standard_error = abs(factor) * self.standard_error
         return Effect(
             value=factor * self.value,
             low=low,
             high=high,
-            standard_error=abs(factor) * self.standard_error,
+            standard_error=standard_error,
         )
 
 

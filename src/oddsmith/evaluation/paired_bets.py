@@ -179,8 +179,9 @@ def pair_drawn_odds(
     if control is None:
         drawable = np.where(barred, 0.0, target)
         missing = target - drawable
+        apart = drawn_entries(target, arm) / propensity - 1.0
         return PairedRows(
-            apart=drawn_entries(target, arm) / propensity - 1.0,
+            apart=apart,
             least=np.full(rows, -1.0),
             most=drawable.max(axis=1) / floor,
             moved=np.ones(rows),

@@ -343,12 +343,14 @@ def _weights_figures(found: Assessment) -> list[Figure]:
         zeros = 1 - len(weights) / len(weights_of[name])
         counts, _ = np.histogram(weights, edges)
         share = f"{zeros:.0%} of rows have weight 0"
+        color = COLOURS[i % len(COLOURS)]
+        style = DASHES[i % len(DASHES)]
         panel.stairs(
             counts,
             edges,
             label=f"{plain(name, 28)}: {share}",
-            color=COLOURS[i % len(COLOURS)],
-            ls=DASHES[i % len(DASHES)],
+            color=color,
+            ls=style,
             lw=1.8,
         )
     panel.axvline(1, color=SOFT, lw=1)

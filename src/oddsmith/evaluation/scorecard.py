@@ -118,7 +118,8 @@ def metric_amounts(log: Log, metric: Metric) -> Array:
     if metric.name in names and log.metric is not None:
         amounts = log.metric[:, list(names).index(metric.name)]
     elif metric.name == REWARD:
-        amounts = metric.low + log.reward * (min(metric.high, 1e300) - metric.low)
+        span = min(metric.high, 1e300) - metric.low
+        amounts = metric.low + log.reward * span
         if not np.isfinite(metric.high):
             amounts = log.reward
     else:
@@ -199,10 +200,12 @@ def unit_log(log: Log) -> Log:
     if own.metric is not None:
         amounts = np.column_stack([amounts, own.metric])
     totals = np.column_stack([_totals(column, numbers) for column in amounts.T])
+    reward = np.zeros(len(first))
+    propensities = np.column_stack([1 - share, share])
     return Log(
         arm=np.array(arm),
-        reward=np.zeros(len(first)),
-        propensities=np.column_stack([1 - share, share]),
+        reward=reward,
+        propensities=propensities,
         metric=totals,
         arms=_GROUPS,
         metrics=(REWARD, *(own.metrics or ())),
@@ -417,18 +420,21 @@ def _score(log: Log, pair: _Pair, question: _Question) -> MetricResult:
     means = None
     if not refused:
         means = _Means.of(pair, capped, denominator, known)
+        uncapped = _uncapped(pair, amounts, denominator, known)
         result = result._replace(
             target_value=means.target.value,
             control_value=means.control.value,
-            uncapped_difference=_uncapped(pair, amounts, denominator, known),
+            uncapped_difference=uncapped,
         )
     if question.interval == "one_look" or denominator is not None:
         result = result._replace(interval="one_look")
         if means is None:
             return result._replace(refused=refused)
+        difference = mean_difference(means.target, means.control, question.level)
+        lift = mean_lift(means.target, means.control, question.level, question.lift)
         return result._replace(
-            difference=mean_difference(means.target, means.control, question.level),
-            lift=mean_lift(means.target, means.control, question.level, question.lift),
+            difference=difference,
+            lift=lift,
         )
     return _score_anytime(result, pair, numerator, capped, known, refused)
 
@@ -456,9 +462,11 @@ class _Means(NamedTuple):
             _, own = np.unique(units[known], return_inverse=True)
         below = None if denominator is None else denominator[known]
         y = amounts[known]
+        target = weighted_mean(pair.target_weights[known], y, below, own)
+        control = weighted_mean(pair.control_weights[known], y, below, own)
         return cls(
-            weighted_mean(pair.target_weights[known], y, below, own),
-            weighted_mean(pair.control_weights[known], y, below, own),
+            target,
+            control,
         )
 
 

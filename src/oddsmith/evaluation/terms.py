@@ -238,9 +238,10 @@ class Terms:
         ratio = self.ratio or other.ratio
         unbiased = self.unbiased and other.unbiased
         extremes = partial(_extremes, self, other)
+        values = self.values - other.values
         return Terms(
             name=f"{self.name} - {other.name}",
-            values=self.values - other.values,
+            values=values,
             missing=missing,
             bets=bets,
             beforehand=beforehand,

@@ -52,7 +52,8 @@ def _partial() -> Array:
     for j in range(5):
         others = np.delete(NODES, j)
         polynomial = np.polynomial.Polynomial.fromroots(others)
-        integral = (polynomial / np.prod(NODES[j] - others)).integ(lbnd=-1)
+        denominator = np.prod(NODES[j] - others)
+        integral = (polynomial / denominator).integ(lbnd=-1)
         integrals[:, j] = integral(NODES)
     return integrals
 
@@ -170,14 +171,16 @@ def ranges(kind: int, first: Array, second: Array) -> Array:
     mode = np.log(first) - np.log(second)
     sd = np.sqrt(zeta(2.0, first) + zeta(2.0, second))
     reach = np.minimum(REACH * sd, 8.0)
+    lower = mode - reach - 21 / first
+    upper = mode + reach + 21 / second
     columns = [
         mode,
         WIDTH * np.minimum(sd, 1.0),
         np.minimum(3 * sd, 6.0),
         2.5 / first,
         2.5 / second,
-        mode - reach - 21 / first,
-        mode + reach + 21 / second,
+        lower,
+        upper,
     ]
     return np.stack(columns, axis=-1)
 
@@ -225,7 +228,8 @@ def _density(
 ) -> Array:
     if kind == BETA:  # density of the log-odds: θ^a (1-θ)^b / B(a, b)
         softplus = np.logaddexp(0.0, x)
-        return np.exp(constant + first * (x - softplus) - second * softplus)
+        exponent = constant + first * (x - softplus)
+        return np.exp(exponent - second * softplus)
     z = (x - first) / second
     dense = np.exp(constant - 0.5 * z * z)
     if kind == OPTIMIST:
@@ -255,8 +259,9 @@ def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
     x = middle[..., None] + half[..., None] * NODES  # (rows, cells, 5)
     constants = _constants(kind, first, second)
     parameters = (p[:, :, None, None] for p in (first, second, constants))
+    density = _density(kind, x[:, None], *parameters)
     # (rows, K, cells, 5)
-    dense = _density(kind, x[:, None], *parameters) * half[:, None, :, None]
+    dense = density * half[:, None, :, None]
     mass = dense @ WEIGHTS
     start = np.cumsum(mass, axis=2) - mass
     if kind == OPTIMIST:
@@ -266,7 +271,8 @@ def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
     ones = np.ones_like(up_to[:, :1])
     ahead = np.cumprod(np.concatenate([ones, up_to[:, :-1]], axis=1), axis=1)
     behind = np.cumprod(np.concatenate([ones, up_to[:, :0:-1]], axis=1), axis=1)
-    mass = ((dense * ahead * behind[:, ::-1]) @ WEIGHTS).sum(axis=-1)
+    inside = dense * ahead * behind[:, ::-1]
+    mass = (inside @ WEIGHTS).sum(axis=-1)
     if kind == OPTIMIST:
         mass = mass + _atoms(first, second)
     mass = np.maximum(mass, 0.0)

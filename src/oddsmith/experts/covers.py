@@ -70,7 +70,8 @@ def grid_cover(
         squared_radius += ((hi - lo) / (2 * n)) ** 2
     grid = np.meshgrid(*axes, indexing="ij")
     points = np.stack([axis.ravel() for axis in grid], axis=-1)
-    bound = _volumetric(float(np.linalg.norm(upper - lower)) / 2, radius, d)
+    diameter = float(np.linalg.norm(upper - lower))
+    bound = _volumetric(diameter / 2, radius, d)
     return Cover(points, float(np.sqrt(squared_radius)), len(points), bound)
 
 
@@ -128,7 +129,8 @@ def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
     # the table would be too long: bound the count by a cube, which is enough to raise
     # an error
     if limit > 1_000_000:
-        return int(min((np.sqrt(float(limit)) + 3.0) ** min(dim, 40), _HUGE))
+        base = np.sqrt(float(limit)) + 3.0
+        return int(min(base ** min(dim, 40), _HUGE))
     most = int((np.sqrt(limit) + 1) / 2)
     squares = [(2 * k - 1) ** 2 for k in range(1, most + 1)]
     # ways[s]: number of choices for the axes off centre whose squares sum to s

@@ -99,8 +99,9 @@ def _holdout(keys: Keys, control: Control | None) -> Holdout | None:
     if table.get("end_day", None) is not None:
         end_day = table.number("end_day", low=1e-6, high=1e6)
     try:
+        share = table.number("share", 0.1, low=0, high=1)
         holdout = Holdout(
-            share=table.number("share", 0.1, low=0, high=1),
+            share=share,
             control=Control.of("first") if control is None else control,
             by="unit" if by == "unit" else "decision",
             ramp=_ramp(table),

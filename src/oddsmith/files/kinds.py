@@ -152,9 +152,9 @@ def _built(
     for one in by_hand:
         for name in _required(one) - set(keys.values):
             keys.get(name, None)
+    parameters = signature(make).parameters.items()
     given = {
-        name: _READERS.get(name, _plain)(keys, build, one)
-        for name, one in signature(make).parameters.items()
+        name: _READERS.get(name, _plain)(keys, build, one) for name, one in parameters
     }
     policy: Policy = make(**given)
     check_policy(policy)
@@ -245,9 +245,11 @@ def _gamma(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
     if not isinstance(keys.get("gamma", asked.default), dict):
         return keys.get("gamma", asked.default)
     table = keys.table("gamma")
+    scale = table.number("scale", low=0, high=1e9)
+    power = table.number("power", 1 / 3, low=0, high=10)
     schedule = PowerSchedule(
-        table.number("scale", low=0, high=1e9),
-        table.number("power", 1 / 3, low=0, high=10),
+        scale,
+        power,
     )
     table.close()
     return schedule

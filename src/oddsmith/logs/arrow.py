@@ -161,7 +161,9 @@ def _context(context: Context) -> "tuple[pa.Array, list[int] | str]":
         kinds.add((row.shape, row.dtype.char) if is_array else ((), "O"))
     shape, kind = next(iter(kinds))
     if len(kinds) == 1 and np.dtype(kind).kind in "fiu" and shape:
-        return _fixed_lists(np.stack(list(rows)), int(np.prod(shape))), list(shape)
+        values = np.stack(list(rows))
+        length = int(np.prod(shape))
+        return _fixed_lists(values, length), list(shape)
     texts = [json.dumps(encode(row), allow_nan=False) for row in rows]
     return pa.array(texts, pa.string()), "json"
 

@@ -155,12 +155,13 @@ def only_drawn(log: Log) -> Log:
         features = []
         for row, name in zip(log.features, drawn_names, strict=True):
             features.append({name: row[name]} if row else None)
+    offered = [(name,) for name in drawn_names]
     return Log(
         arm=np.zeros(len(log), dtype=np.int64),
         reward=log.reward,
         context=log.context,
         step=log.step,
-        offered=[(name,) for name in drawn_names],
+        offered=offered,
         features=features,
     )
 

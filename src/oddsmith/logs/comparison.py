@@ -189,12 +189,14 @@ class HeldOut:
         quantile = float(stdtrit(max(counted - 1, 1.0), _UPPER))
         # be cautious: the next row could have the largest weight so far
         size = np.sqrt(weights @ used.rewards**2)
-        largest = np.abs(used.ratios - 1).max() * size * weights.max()
+        farthest = np.abs(used.ratios - 1).max()
+        largest = farthest * size * weights.max()
         spread = quantile * float(np.sqrt(variance + largest**2))
+        mean = float(weights @ used.rewards)
         return Comparison(
             difference,
             difference - spread,
             difference + spread,
-            float(weights @ used.rewards),
+            mean,
             n,
         )

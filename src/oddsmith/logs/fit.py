@@ -250,7 +250,7 @@ def _fit_parts(
 def _compare(
     policy: Policy, state: State, block: Log, places: Places, held_out: HeldOut
 ) -> State:
-    """A state that learns block by block, for the comparison alone: sums of whole
+    """A state that learns block by block, used only in the comparison: sums of whole
     batches are exact in another order."""
     if held_out.is_over:
         return state

@@ -196,11 +196,14 @@ def _fields(table: _Table, decisions: Sequence[Sequence[int]]) -> dict[str, Any]
     ids = table.column("decision_id")
     rewards = table.column("reward")
     pairs = zip(decisions, drawn, strict=True)
+    places = [rows.index(row) for rows, row in pairs]
+    drawn_rewards = [rewards[row] for row in drawn]
+    decision_ids = [str(ids[rows[0]]) for rows in decisions]
     fields: dict[str, Any] = {
-        "arm": [rows.index(row) for rows, row in pairs],
-        "reward": [rewards[row] for row in drawn],
+        "arm": places,
+        "reward": drawn_rewards,
         "offered": _by_decision(arms, decisions),
-        "decision_id": [str(ids[rows[0]]) for rows in decisions],
+        "decision_id": decision_ids,
         "features": _features(table, decisions, drawn),
     }
     fields |= _odds(table, decisions, drawn)

@@ -184,7 +184,9 @@ def _check_control(log: "Log") -> None:
     """Refuse odds of a control that are no distribution, and groups of other names."""
     if log.control is not None:
         total = log.control.sum(axis=1)
-        is_odds = (log.control >= 0).all(axis=1) & (np.abs(total - 1) <= 1e-6)
+        is_positive = (log.control >= 0).all(axis=1)
+        sums_to_one = np.abs(total - 1) <= 1e-6
+        is_odds = is_positive & sums_to_one
         _require("control", is_odds, total, "must be odds that sum to 1")
     if log.group is not None:
         is_group = np.array([one in _GROUPS for one in log.group], dtype=np.bool_)

@@ -134,8 +134,9 @@ def auto(
                 "rows_per_arm is for arms that are given; those of the call come with "
                 "their features"
             )
+        pooled = tuple(_pooled(learner) for learner in learners.parts)
         bank = SharedExperts(
-            tuple(_pooled(learner) for learner in learners.parts),
+            pooled,
             blend=learners.blend,
             schema=schema,
             arm_schema=arm_schema,

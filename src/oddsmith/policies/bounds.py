@@ -229,11 +229,15 @@ class Bounded(PolicyWrapper):
             each.append(self._offer_limits(one, mask))
         if not offer.lead:
             return each[0]
+        low = np.stack([one.low for one in each])
+        high = np.stack([one.high for one in each])
+        members = np.stack([one.members for one in each])
+        at_most = np.stack([one.at_most for one in each])
         return Limits(
-            np.stack([one.low for one in each]),
-            np.stack([one.high for one in each]),
-            np.stack([one.members for one in each]),
-            np.stack([one.at_most for one in each]),
+            low,
+            high,
+            members,
+            at_most,
             np.stack([one.eligible for one in each]),
             each[0].labels,
         )

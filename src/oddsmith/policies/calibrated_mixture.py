@@ -166,6 +166,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
         """The prior, with batch axes `shape`."""
         n = len(self.prior)
         zeros = np.zeros((*shape, n + 1))
+        calibration = first_calibration((*shape, n))
         return MixtureState(
             0,
             unit=np.zeros(shape),
@@ -173,7 +174,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
             values=zeros.copy(),
             totals=zeros.copy(),
             spread=np.ones(shape),
-            calibration=first_calibration((*shape, n)),
+            calibration=calibration,
             experts=self.experts.init(shape),
         )
 
@@ -317,6 +318,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
         share = self.members(state)
         advantage = _advantage(record, decision.propensity, r, share)
         spread = np.add.reduce(share * advantage**2, axis=-1)
+        calibration = state.calibration.learn(z, record.distances, r)
         state = MixtureState(
             state.learnt + 1,
             state.unit,
@@ -324,7 +326,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
             state.values + advantage,
             state.totals + advantage,
             state.spread + spread,
-            state.calibration.learn(z, record.distances, r),
+            calibration,
             own,
         )
         return self._bounded(state)
@@ -347,11 +349,12 @@ class CalibratedMixture(ByAdvice, OverExperts):
         share = self.members(state)
         p = decision.propensity
         advantage = _advantage(record, p, r, share) - _advantage(record, p, old, share)
+        calibration = state.calibration.shift(z, record.distances, change)
         state = state._replace(
             losses=state.losses - change[..., None] * gain,
             values=state.values + advantage,
             totals=state.totals + advantage,
-            calibration=state.calibration.shift(z, record.distances, change),
+            calibration=calibration,
         )
         return self._bounded(state)
 
@@ -503,10 +506,13 @@ def _with_place(state: MixtureState) -> MixtureState:
     parts = list[Array]()
     for pair in zip(state.calibration, first_calibration(shape), strict=True):
         parts.append(np.concatenate(pair, axis=axis))
+    losses = np.insert(state.losses, place, 0.0, axis=-1)
+    values = np.insert(state.values, place, 0.0, axis=-1)
+    totals = np.insert(state.totals, place, 0.0, axis=-1)
     return state._replace(
-        losses=np.insert(state.losses, place, 0.0, axis=-1),
-        values=np.insert(state.values, place, 0.0, axis=-1),
-        totals=np.insert(state.totals, place, 0.0, axis=-1),
+        losses=losses,
+        values=values,
+        totals=totals,
         calibration=Calibration(*parts),
     )
 
@@ -560,11 +566,12 @@ def _with_unit(state: MixtureState, rewards: Array) -> MixtureState:
     if np.all(unit == state.unit):
         return state
     by_member = factor[..., None]
+    spread = 1 + (state.spread - 1) * factor**2
     return state._replace(
         unit=unit,
         values=state.values * by_member,
         totals=state.totals * by_member,
-        spread=1 + (state.spread - 1) * factor**2,
+        spread=spread,
         calibration=state.calibration.rescale(factor),
     )
 

@@ -81,7 +81,8 @@ class EXP4P(OverBallots):
         if decision.eligible is not None:
             n_arms = np.asarray(decision.eligible).sum(axis=-1)[..., None]
         estimates = ballots * column(reward) / column(decision.propensity)
-        rate = log(len(self.prior) / self.delta) / (n_arms * self.steps)
+        log_term = log(len(self.prior) / self.delta)
+        rate = log_term / (n_arms * self.steps)
         upper = estimates + np.sqrt(rate) * decision.bonus
         factors = self.smallest(n_arms) / 2 * upper
         return self.reweigh(state, factors, decision, reward)
@@ -93,4 +94,5 @@ class EXP4P(OverBallots):
         >>> round(EXP4P(GivenExperts(["a", "b"]), steps=100).bound(2))
         163
         """
-        return 6 * sqrt(n_arms * self.steps * log(len(self.prior) / self.delta))
+        log_term = log(len(self.prior) / self.delta)
+        return 6 * sqrt(n_arms * self.steps * log_term)

@@ -192,9 +192,11 @@ class Hedged(ByAdvice, PolicyWrapper):
         log_weights = None
         if inner.log_weights is not None:
             log_weights = _join(inner.log_weights, self._log_trust(state), lead)
+        all_advice = _join(inner.advice, own_advice, lead)
+        all_bonus = _join(inner.bonus, rates, lead)
         return decision._replace(
-            advice=_join(inner.advice, own_advice, lead),
-            bonus=_join(inner.bonus, rates, lead),
+            advice=all_advice,
+            bonus=all_bonus,
             log_weights=log_weights,
         )
 
@@ -230,9 +232,10 @@ class Hedged(ByAdvice, PolicyWrapper):
         log_weights = None
         if inner.log_weights is not None:
             log_weights = _join(inner.log_weights, log_trust, lead)
+        all_advice = _join(inner.advice, own_advice, lead, axis=-2)
         return Odds(
             propensities,
-            _join(inner.advice, own_advice, lead, axis=-2),
+            all_advice,
             _join(bonus, rates, lead),
             log_weights,
         )
@@ -310,7 +313,8 @@ class Hedged(ByAdvice, PolicyWrapper):
         least = np.where(trust > 0, lost, np.inf).min(axis=-1, keepdims=True)
         shares = trust * np.exp(-eta * (lost - least).clip(0))
         mixed = least - np.log(shares.sum(axis=-1, keepdims=True)) / eta
-        gap = np.maximum((trust * lost).sum(axis=-1) - mixed[..., 0], 0.0)
+        expected_loss = (trust * lost).sum(axis=-1)
+        gap = np.maximum(expected_loss - mixed[..., 0], 0.0)
         return np.where(asleep, mixed, lost), gap
 
     def monitor(self, state: HedgedState) -> Choices:

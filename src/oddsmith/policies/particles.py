@@ -131,7 +131,8 @@ class ParticleThompsonSampling(Policy):
         d = self.dim
         rng = np.random.default_rng([self.seed, 0])
         normal = rng.standard_normal((*shape, self.n_particles, d))
-        precision = np.broadcast_to(self.ridge * np.eye(d), (*shape, d, d)).copy()
+        ridge = self.ridge * np.eye(d)
+        precision = np.broadcast_to(ridge, (*shape, d, d)).copy()
         return ParticleState(
             particles=normal / np.sqrt(self.ridge),
             log_weights=np.zeros((*shape, self.n_particles)),
@@ -376,7 +377,8 @@ class ParticleThompsonSampling(Policy):
         mean, covariance = self.moments(state)
         variances = np.diagonal(covariance, axis1=-2, axis2=-1)
         room = _ROOM_OF_PARTICLES * variances + _ROOM_OF_PRIOR / self.ridge
-        unbiased = (covariance + room[..., None] * np.eye(d)) * (m / (m - 1))
+        widened = covariance + room[..., None] * np.eye(d)
+        unbiased = widened * (m / (m - 1))
         precision = np.linalg.inv(unbiased) * ((m - d - 2) / (m - 1))
         precision = (precision + precision.swapaxes(-1, -2)) / 2
         return state._replace(

@@ -108,14 +108,17 @@ class ProbitThompsonSampling(OverPosterior):
         squares = phi**2
         hits = np.asarray(reward, dtype=np.float64).reshape(-1, 1)
         misses = 1 - hits
-        scale = np.sqrt(
-            self.noise**2 + (squares * variance).sum(axis=-1, keepdims=True)
-        )
+        explained = (squares * variance).sum(axis=-1, keepdims=True)
+        scale = np.sqrt(self.noise**2 + explained)
         score = (phi * mean).sum(axis=-1, keepdims=True) / scale
         v1, w1 = truncated_moments(score)
         v0, w0 = truncated_moments(-score)
-        means[place] = mean + phi * variance / scale * (hits * v1 - misses * v0)
-        shrink = squares * variance / scale**2 * (hits * w1 + misses * w0)
+        mean_factor = phi * variance / scale
+        mean_change = hits * v1 - misses * v0
+        means[place] = mean + mean_factor * mean_change
+        shrink_factor = squares * variance / scale**2
+        curvature = hits * w1 + misses * w0
+        shrink = shrink_factor * curvature
         variances[place] = variance * np.maximum(1 - shrink, 1e-12)
         return ProbitState(state.mean, state.variance, state.learnt + 1)
 

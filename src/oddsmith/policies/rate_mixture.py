@@ -225,7 +225,9 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         beyond = lost - lost.min(axis=-1)[..., None]
         is_open = scale > 0
         shares = votes * np.exp(-scale[..., None] * beyond)
-        mixed = np.log(shares.sum(axis=-1)) / np.where(is_open, scale, 1.0)
+        log_total = np.log(shares.sum(axis=-1))
+        scales = np.where(is_open, scale, 1.0)
+        mixed = log_total / scales
         mixed = np.where(is_open, mixed, 0.0)
         mean: Array = (votes * beyond).sum(axis=-1)
         return np.maximum(mean + mixed, 0.0)

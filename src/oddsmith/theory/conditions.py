@@ -277,10 +277,11 @@ def certify(
 def _refuted(
     loss: Loss, grid: Array, broken: Counterexample, scale: float, rewards: Rewards
 ) -> Certificate:
+    high = float(grid[-1])
     return Certificate(
         loss,
         low=float(grid[0]),
-        high=float(grid[-1]),
+        high=high,
         counterexample=broken,
         kappa2_lower=inf,
         kappa2_upper=inf,

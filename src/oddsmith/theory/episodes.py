@@ -149,10 +149,11 @@ class _Exploration(NamedTuple):
             blind = sqrt(covered / self.gamma)
         on_policy = sqrt(self.apart * n * log_prior / rest)
         off_policy = min(blind, sqrt(n / rest) * doubt)
+        exploration = self.gamma * self.horizon * n * share
         return {
             "on policy": scale * on_policy,
             "off policy": scale * off_policy,
-            "exploration": self.gamma * self.horizon * n * share,
+            "exploration": exploration,
         }
 
 

@@ -451,7 +451,7 @@ class Guarded(RecordKeeper, Wrapper):
             # failures of other kinds do not depend on the pace of the expert
             elif kind not in ("died", "starting"):
                 pace.late = 0
-        ended.put((i, outcome))  # nobody reads the queue if the caller has given up
+        ended.put((i, outcome))  # the queue has no reader if the caller has given up
 
     def _remember(
         self, leaf: Leaf, predictions: Array, arms: Sequence[Hashable] | None

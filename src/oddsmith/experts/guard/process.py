@@ -76,12 +76,13 @@ class Isolated(RecordKeeper, Experts):
         number("timeout_ms", self.timeout_ms, low=0, high=np.inf, open_low=True)
         if self.arms is not None:
             object.__setattr__(self, "arms", check_names("arms", self.arms))
+        folder = str(Path(self.folder).resolve())
         order = {
             "name": self.name,
             "table": dict(self.table),
             "timeout_ms": self.timeout_ms,
             "arms": self.arms,
-            "folder": str(Path(self.folder).resolve()),
+            "folder": folder,
             "schema": None if self.schema is None else asdict(self.schema),
             "arm_schema": None if self.arm_schema is None else asdict(self.arm_schema),
         }
@@ -303,11 +304,12 @@ def _start_process(link: socket.socket) -> "subprocess.Popen[bytes]":
     that this process finds."""
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
     command = [sys.executable, "-P", "-m", _PROGRAM]
+    environment = os.environ | {"PYTHONPATH": path}
     return subprocess.Popen(
         command,
         stdin=link.fileno(),
         # stdout carries our messages, so models print to stderr
         stdout=subprocess.DEVNULL,
-        env=os.environ | {"PYTHONPATH": path},
+        env=environment,
         process_group=0,  # Ctrl-C must not reach the child: the parent ends it
     )

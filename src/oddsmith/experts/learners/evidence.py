@@ -275,7 +275,8 @@ def _gain(
     weights += steps[..., None] * gains[:, None]
     for packed, gain, by in zip(covariance, gains, shrink, strict=True):
         dspr(len(phi), -by, gain, packed, overwrite_ap=True)
-    score(evidence, errors[:, 0] - start * errors[:, 1], variance + 1 / total)
+    shifted_errors = errors[:, 0] - start * errors[:, 1]
+    score(evidence, shifted_errors, variance + 1 / total)
 
 
 def _count(models: Regressions, reward: float) -> None:

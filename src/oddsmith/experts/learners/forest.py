@@ -224,11 +224,15 @@ class Forest:
         room = min(next_refit(begun, PACE, self.window), self.window)
         more = room - state.arms.shape[-1]
         axis = state.arms.ndim - 1
+        starts = np.full_like(state.begun, begun)
+        numbers = longer(state.numbers, more, axis + 1)
+        arms = longer(state.arms, more, axis)
+        rewards = longer(state.rewards, more, axis)
         return state._replace(
-            begun=np.full_like(state.begun, begun),
-            numbers=longer(state.numbers, more, axis + 1),
-            arms=longer(state.arms, more, axis),
-            rewards=longer(state.rewards, more, axis),
+            begun=starts,
+            numbers=numbers,
+            arms=arms,
+            rewards=rewards,
         )
 
     def _next_trees(self, begun: int, learnt: int) -> range:
@@ -265,7 +269,9 @@ def _belief(trees: Trees, x: Array, dim: int) -> Belief:
 
 def _recent_rows(state: ForestState, place: tuple[int, ...]) -> Rows:
     """Return the rows in the ring of one place of a batch."""
-    n = min(int(state.learnt.flat[0]), state.arms.shape[-1])
+    n_learnt = int(state.learnt.flat[0])
+    room = state.arms.shape[-1]
+    n = min(n_learnt, room)
     arms = state.arms[place][:n]
     rewards = state.rewards[place][:n]
     return Rows(state.numbers[place], arms, rewards)

@@ -120,14 +120,17 @@ def grow(rows: Rows, n_arms: int, *, key: int, depth: int = DEPTH) -> Tree:
         candidates = int(np.clip(dim, 8, 64))
     total = np.asarray(float(units.sum()) * _UNIT)
     count = np.asarray(n)
+    start = float(prior_mean(total, count))
+    noise = float(largest_sd(total, count))
+    shares = 1 / (np.arange(n + 1) + _SPLIT)
     plan = _Plan(
         key,
         candidates,
         weights=units + 2.0**_BITS,
         centre=float(total) / n,
-        start=float(prior_mean(total, count)),
-        noise=float(largest_sd(total, count)),
-        shares=1 / (np.arange(n + 1) + _SPLIT),
+        start=start,
+        noise=noise,
+        shares=shares,
     )
     if kernels.compiled() is None:
         return _by_levels(rows, n_arms, plan, depth)
@@ -309,9 +312,9 @@ def _explained_squares(
     many = columns.shape[1]
     begin_of_column = columns * rows.numbers.shape[1]
     at = begin_of_column.take(part.node, axis=0) + part.row[:, None]
-    goes_left = ~(
-        rows.numbers.reshape(-1).take(at) > thresholds.take(part.node, axis=0)
-    )
+    numbers = rows.numbers.reshape(-1).take(at)
+    cuts = thresholds.take(part.node, axis=0)
+    goes_left = ~(numbers > cuts)
     weights = plan.weights[part.row][:, None] * goes_left
     count, total = _unpack(np.add.reduceat(weights, part.begin, axis=0))
     node = part.node[part.begin]

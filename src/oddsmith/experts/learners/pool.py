@@ -174,13 +174,15 @@ class PooledRidge:
         evidence = prior(np.ones((n_ridges, 0)), (1,)).evidence
         models = prior(precision, (1,))._replace(evidence=evidence)
         none = Crossed(np.zeros((n_crossed, 1, 2, 0)), np.zeros((n_crossed, 1, 0)))
+        rows = np.zeros((room, precision.shape[-1]))
+        crossed_rows = np.zeros((room, crossed.shape[-1]))
         return PooledRidgeState(
             models,
             with_features(none, crossed),
             first=len(fill),
             rewards=np.zeros(room),
-            rows=np.zeros((room, precision.shape[-1])),
-            crossed=np.zeros((room, crossed.shape[-1])),
+            rows=rows,
+            crossed=crossed_rows,
         )
 
     def believe(
@@ -208,8 +210,10 @@ class PooledRidge:
         crossed_values = _values(state.products.weights, crossed)
         values = np.concatenate([plain_values, crossed_values], axis=-2)
         values = own[..., None, :] + values
-        spread = row_products(phi, dense(models.covariance[0, 0], phi.shape[-1]))
-        variance = np.maximum((spread * phi).sum(axis=-1), 0.0) + 1 / total
+        covariance = models.covariance[0, 0]
+        spread = row_products(phi, dense(covariance, phi.shape[-1]))
+        explained = (spread * phi).sum(axis=-1)
+        variance = np.maximum(explained, 0.0) + 1 / total
         return mix_ridges(np.swapaxes(values, -2, -3), variance, models)
 
     def learn(
@@ -223,7 +227,8 @@ class PooledRidge:
         mean is; then the arm the row."""
         raw = self._raw(state, seen)
         centred = _centred(state, raw, known, self.pull)
-        row = Row(centred.phi[0], reward, centred.own[0], float(centred.total[0]))
+        total = float(centred.total[0])
+        row = Row(centred.phi[0], reward, centred.own[0], total)
         learn_both(state.models, state.products, row, centred.crossed[0])
         place = known.places[0]
         state.rewards[place] += reward
@@ -236,10 +241,13 @@ class PooledRidge:
     ) -> PooledRidgeState:
         more = room - len(state.rewards)
         if more:
+            rewards = np.pad(state.rewards, (0, more))
+            rows = np.pad(state.rows, ((0, more), (0, 0)))
+            crossed = np.pad(state.crossed, ((0, more), (0, 0)))
             return state._replace(
-                rewards=np.pad(state.rewards, (0, more)),
-                rows=np.pad(state.rows, ((0, more), (0, 0))),
-                crossed=np.pad(state.crossed, ((0, more), (0, 0))),
+                rewards=rewards,
+                rows=rows,
+                crossed=crossed,
             )
         state.rewards[place] = 0.0
         state.rows[place] = 0.0
@@ -253,12 +261,14 @@ class PooledRidge:
         first ones set `first`."""
         precision = self._precision(sizes)
         crossed = self._crossed_precision(sizes)
+        rows = _pad_rows(state.rows, precision.shape[-1])
+        crossed_rows = _pad_rows(state.crossed, crossed.shape[-1])
         return state._replace(
             models=with_features(state.models, precision),
             products=with_features(state.products, crossed),
             first=state.first or len(fill),
-            rows=_pad_rows(state.rows, precision.shape[-1]),
-            crossed=_pad_rows(state.crossed, crossed.shape[-1]),
+            rows=rows,
+            crossed=crossed_rows,
         )
 
     def rescaled(self, state: PooledRidgeState, factor: Array) -> PooledRidgeState:
@@ -288,7 +298,8 @@ def _centred(
     total = known.counts + pull
     is_known = known.places >= 0
     rewards = np.where(is_known, state.rewards[known.places], 0.0)
-    own = np.stack([rewards, known.counts], axis=-1) / total[..., None]
+    sums = np.stack([rewards, known.counts], axis=-1)
+    own = sums / total[..., None]
     weight = np.where(is_known, 1 / total, 0.0)[..., None]
     phi = raw.phi - state.rows[known.places] * weight
     crossed = raw.crossed - state.crossed[known.places] * weight

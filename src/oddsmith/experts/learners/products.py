@@ -50,7 +50,8 @@ def _layout(is_own_bytes: bytes) -> Layout:
     is_own = np.frombuffer(is_own_bytes, np.bool_)
     own = np.flatnonzero(is_own)
     shared = np.flatnonzero(~is_own)
-    pairs = np.stack(np.meshgrid(own, shared, indexing="ij"), axis=-1).reshape(-1, 2)
+    grid = np.meshgrid(own, shared, indexing="ij")
+    pairs = np.stack(grid, axis=-1).reshape(-1, 2)
     later = pairs.max(axis=-1)
     earlier = pairs.min(axis=-1)
     order = np.lexsort((earlier, later))
@@ -62,7 +63,8 @@ def _layout(is_own_bytes: bytes) -> Layout:
     products_before = np.minimum(np.searchsorted(later, np.arange(len(is_own))), kept)
     starts = before + products_before
     own_twice = np.stack([starts, starts + 1], axis=-1)
-    wanted = np.stack([np.ones(len(is_own), np.bool_), is_own], axis=-1)
+    always = np.ones(len(is_own), np.bool_)
+    wanted = np.stack([always, is_own], axis=-1)
     places = np.arange(kept) + (before + numbers)[later[:kept]]
     signs = np.ones(len(order))
     if len(order) > kept:

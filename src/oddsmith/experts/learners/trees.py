@@ -138,10 +138,13 @@ def with_arms(trees: Trees, more: int) -> Trees:
     is_leaf = trees.left == np.arange(trees.left.shape[-1])
     stop = np.where(is_leaf, 1.0, 1 - SPLIT)[..., None]
     stops = np.broadcast_to(stop, (*stop.shape[:-1], more))
+    drawn = longer(trees.drawn, more, axis)
+    total = longer(trees.total, more, axis)
+    evidence = longer(trees.evidence, more, axis)
     return trees._replace(
-        drawn=longer(trees.drawn, more, axis),
-        total=longer(trees.total, more, axis),
-        evidence=longer(trees.evidence, more, axis),
+        drawn=drawn,
+        total=total,
+        evidence=evidence,
         stop=np.concatenate([trees.stop, stops], axis=-1),
     )
 
@@ -155,7 +158,8 @@ def density(drawn: Array, total: Array) -> Array:
     """
     from scipy.special import betaln
 
-    logs: Array = betaln(total + 0.5, drawn - total + 0.5) - np.log(np.pi)
+    log_beta = betaln(total + 0.5, drawn - total + 0.5)
+    logs: Array = log_beta - np.log(np.pi)
     return logs
 
 

@@ -27,7 +27,8 @@ def grown_unit(unit: Array, rewards: Array) -> tuple[Array, Array]:
     needed = np.ldexp(1.0, np.where(is_power, exponent - 1, exponent))
     needed = np.where(fraction > 0, np.maximum(needed, _SMALLEST), 0.0)
     grown = np.maximum(unit, needed)
-    factor = np.where(unit > 0, unit / np.where(grown > 0, grown, 1.0), 1.0)
+    ratio = unit / np.where(grown > 0, grown, 1.0)
+    factor = np.where(unit > 0, ratio, 1.0)
     return grown, factor
 
 

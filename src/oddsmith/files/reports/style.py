@@ -133,14 +133,17 @@ def band(
     # the same
     shift = i // len(COLOURS)
     colour = COLOURS[i % len(COLOURS)]
+    dashes = DASHES[(i + shift) % len(DASHES)]
+    marker = MARKERS[(i + 2 * shift) % len(MARKERS)]
+    every = max(1, len(x) // 8)
     panel.plot(
         x,
         mean,
         color=colour,
-        ls=DASHES[(i + shift) % len(DASHES)],
-        marker=MARKERS[(i + 2 * shift) % len(MARKERS)],
+        ls=dashes,
+        marker=marker,
         ms=5,
-        markevery=max(1, len(x) // 8),
+        markevery=every,
         label=plain(label),
     )
     low = mean - 2 * error

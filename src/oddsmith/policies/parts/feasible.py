@@ -100,11 +100,13 @@ class Limits:
         high = np.where(alone, 1.0, self.high)
         mask = eligible[..., None, :]
         covers = (self.members | ~mask).all(axis=-1)
+        low = np.where(eligible, self.low, 0.0)
+        at_most = np.where(covers, 1.0, self.at_most)
         return Limits(
-            low=np.where(eligible, self.low, 0.0),
+            low=low,
             high=np.where(eligible, high, 0.0),
             members=self.members & mask,
-            at_most=np.where(covers, 1.0, self.at_most),
+            at_most=at_most,
             eligible=eligible,
             labels=self.labels,
         )
@@ -206,12 +208,17 @@ def _fill(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]:
 
 def _of_experts(limits: Limits) -> Limits:
     """The limits with an axis for experts before the arms and groups."""
+    low = limits.low[..., None, :]
+    high = limits.high[..., None, :]
+    members = limits.members[..., None, :, :]
+    at_most = limits.at_most[..., None, :]
+    eligible = limits.eligible[..., None, :]
     return Limits(
-        limits.low[..., None, :],
-        limits.high[..., None, :],
-        limits.members[..., None, :, :],
-        limits.at_most[..., None, :],
-        limits.eligible[..., None, :],
+        low,
+        high,
+        members,
+        at_most,
+        eligible,
     )
 
 
@@ -247,7 +254,8 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
     unfollowed = np.ones((*shape[:-1], 1))
     while True:
         full = group_room <= ROUNDING
-        open_to = (room > ROUNDING) & ~(members & full[..., None]).any(axis=-2)
+        is_in_full_group = (members & full[..., None]).any(axis=-2)
+        open_to = (room > ROUNDING) & ~is_in_full_group
         voted = np.where(open_to & (unfollowed > 0), lift, 0.0)
         follows = voted.any(axis=-1, keepdims=True)
         top = np.where(open_to, ranked, -np.inf).max(axis=-1, keepdims=True)
@@ -257,16 +265,19 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
         group_rates = _by_group(members, rates)
         until_full = _times(room, rates)
         until_group = _times(group_room, group_rates)
+        to_full_arm = until_full.min(axis=-1, keepdims=True)
+        to_full_group = until_group.min(axis=-1, keepdims=True)
         step = np.minimum(
-            until_full.min(axis=-1, keepdims=True),
-            until_group.min(axis=-1, keepdims=True),
+            to_full_arm,
+            to_full_group,
         )
         step = np.where(follows, np.minimum(step, unfollowed), step)
         # an infinite step means that no propensity grows any more
         step = np.where(step < np.inf, step, 0.0)
         rise = step * rates
         reached = until_full <= step
-        odds = np.where(reached, limits.high, np.minimum(odds + rise, limits.high))
+        raised = np.minimum(odds + rise, limits.high)
+        odds = np.where(reached, limits.high, raised)
         room = np.where(reached, 0.0, room - rise)
         group_room = np.where(until_group <= step, 0.0, group_room - step * group_rates)
         unfollowed = np.where(follows, unfollowed - step, unfollowed)
@@ -277,7 +288,8 @@ def _with_all_arms(limits: Limits) -> tuple[Bools, Array]:
     *calls, _, n_arms = limits.members.shape
     all_arms = np.ones((*calls, 1, n_arms), dtype=np.bool_)
     members = np.concatenate([limits.members, all_arms], axis=-2)
-    at_most = np.concatenate([limits.at_most, np.ones((*calls, 1))], axis=-1)
+    no_limit = np.ones((*calls, 1))
+    at_most = np.concatenate([limits.at_most, no_limit], axis=-1)
     return members, at_most
 
 

@@ -89,18 +89,22 @@ def sweep(
     for _ in range(moves):
         noise = rng.standard_normal((n, d))
         threshold = -rng.standard_exponential(n)
-        proposal = theta + (0.5 * step * drift + np.sqrt(step) * noise) @ root.T
+        move = 0.5 * step * drift + np.sqrt(step) * noise
+        proposal = theta + move @ root.T
         proposed, gradient = target.log_density(proposal)
         onward = gradient @ root
         # In coordinates L⁻¹θ, the forward move is z, and the reverse move is z +
         # (√h/2)(drift + onward).
         back = noise + 0.5 * np.sqrt(step) * (drift + onward)
-        lengths = (noise**2).sum(axis=-1) - (back**2).sum(axis=-1)
+        forward = (noise**2).sum(axis=-1)
+        backward = (back**2).sum(axis=-1)
+        lengths = forward - backward
         ratio = proposed - density + 0.5 * lengths
         accepted = threshold < ratio
         theta = np.where(accepted[:, None], proposal, theta)
         drift = np.where(accepted[:, None], onward, drift)
         density = np.where(accepted, proposed, density)
         excess = accepted.mean() - _ACCEPTANCE
-        step = float(np.clip(step * np.exp(_GAIN * excess), low, high))
+        next_step = step * np.exp(_GAIN * excess)
+        step = float(np.clip(next_step, low, high))
     return theta

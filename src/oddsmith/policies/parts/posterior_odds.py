@@ -82,9 +82,10 @@ class OverPosterior(OverFeatures):
         if self.n_arms is not None:
             sds = self.width * np.sqrt(view.variances)
             return normal_best(view.means, sds, eligible, optimist=self.optimist)
+        covariance = self.width**2 * view.covariance
         return shared_best(
             view.means,
-            self.width**2 * view.covariance,
+            covariance,
             eligible,
             n=self.directions,
             seed=self.seed,
