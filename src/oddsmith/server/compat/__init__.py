@@ -1,3 +1,3 @@
-"""Doors: the APIs of others, in front of our own calls."""
+"""APIs of other products, translated to our own calls."""
 
 __all__: list[str] = []

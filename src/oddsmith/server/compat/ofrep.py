@@ -37,15 +37,18 @@ __all__ = [
 
 
 class EvaluationRequest(msgspec.Struct):
-    """A request for flags: `targetingKey` in `context` is the unit, the rest is the
+    """A request for flags. `targetingKey` in `context` is the unit; the rest is the
     context of the decision."""
 
     context: dict[str, Any] | None = None
 
 
 class Evaluation(DoorAnswer):
-    """A flag's value: that of the arm, which is its variant. `metadata` has the
-    decision's id and propensity, and for `deferred=true` whether it counts already."""
+    """The value of a flag: the value of the drawn arm, which is its variant.
+
+    `metadata` contains the id and propensity of the decision, and with `deferred=true`
+    whether it counts already.
+    """
 
     key: str
     value: Any
@@ -55,7 +58,7 @@ class Evaluation(DoorAnswer):
 
     @property
     def id(self) -> str:
-        """The id of the decision."""
+        """Id of the decision."""
         return str(self.metadata["decision_id"])
 
 
@@ -78,8 +81,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def evaluate(service: Service, visit: Visit) -> Evaluation:
-    """Evaluate one flag. Its decision counts, also where it was deferred before, unless
-    the query contains `deferred=true`."""
+    """Evaluate one flag. Unless the query contains `deferred=true`, its decision
+    counts, even if it was deferred before."""
     name = visit.parameters["key"]
     deferred = visit.query_fields.get("deferred") == "true"
     check_scope(visit.key, frozenset({"decide"}), name)
@@ -96,8 +99,8 @@ async def evaluate(service: Service, visit: Visit) -> Evaluation:
 
 
 async def evaluate_all(service: Service, visit: Visit) -> Response:
-    """Evaluate all flags of the key, as deferred decisions; 304 where the caller has
-    this answer already."""
+    """Evaluate all flags of the key, as deferred decisions; 304 if the caller has this
+    answer already."""
     _unit_and_context(visit.message)
     flags: list[Experiment] = []
     for name, experiment in sorted(service.experiments.items()):
@@ -117,7 +120,7 @@ async def evaluate_all(service: Service, visit: Visit) -> Response:
 
 
 async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
-    """One flag among all, or its failure, which does not affect the others."""
+    """Return one of all flags, or its failure, which does not affect the others."""
     try:
         return await _evaluation(experiment, visit, deferred=True)
     except DoorRefusal as error:
@@ -129,7 +132,7 @@ async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
 async def _evaluation(
     experiment: Experiment, visit: Visit, *, deferred: bool
 ) -> Evaluation:
-    """The value of a flag, whose decision is on disk."""
+    """Return the value of a flag, when its decision is on disk."""
     unit, context = _unit_and_context(visit.message)
     experiment.check_restored()
     entry = DecideEntry(context=context, unit=unit, deferred=deferred, odds=False)
@@ -149,7 +152,7 @@ async def _evaluation(
 
 
 async def _activate(experiment: Experiment, id: str, sender: str) -> None:
-    """Activate a decision that was deferred."""
+    """Activate a deferred decision."""
     if await _counts(experiment, id):
         return
     # If its context is erased, the decision cannot count any more. The unit keeps its
@@ -159,7 +162,7 @@ async def _activate(experiment: Experiment, id: str, sender: str) -> None:
 
 
 async def _counts(experiment: Experiment, id: str) -> bool:
-    """Whether a decision was not deferred, or is activated."""
+    """Return whether a decision was not deferred, or is activated."""
     lines = await asyncio.to_thread(experiment.store.history, [id], EVERYTHING)
     if not any(line.deferred for line in lines):
         return True
@@ -167,7 +170,7 @@ async def _counts(experiment: Experiment, id: str) -> bool:
 
 
 def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
-    """The unit, and the rest of the request's context as one flat dict."""
+    """Return the unit, and the rest of the request's context as one flat dict."""
     context = dict(request.context or {})
     unit = context.pop(_UNIT, None)
     if unit is None or unit == "":
@@ -188,7 +191,7 @@ def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
 
 
 def _no_flag(experiment: Experiment) -> str:
-    """The reason why an experiment is no flag; empty if it is one."""
+    """Return the reason why an experiment cannot be a flag; empty if it is one."""
     if experiment.arms is None:
         return "its arms come with calls"
     if not experiment.settings.sticky:
@@ -235,19 +238,19 @@ _OWN = ("TARGETING_KEY_MISSING", "INVALID_CONTEXT")
 
 @dataclass(frozen=True)
 class Ofrep(Door):
-    """The API for OpenFeature's clients; `flag` is the flag of a call."""
+    """The API for OpenFeature clients; `flag` is the flag of a call."""
 
     flag: str | None = None
 
     @property
     def routes(self) -> tuple[Route, ...]:  # type: ignore[override]
-        """One flag, and all of them."""
+        """The routes for one flag and for all flags."""
         return tuple(route._replace(door=self) for route in (_ONE_FLAG, _ALL_FLAGS))
 
     def find(
         self, method: str, raw_path: str, query: bytes
     ) -> tuple[Route, dict[str, str]] | Response | None:
-        """The route of a path as it was sent, with the flag's `key`."""
+        """Return the route of a raw path, with the flag's `key`."""
         if not raw_path.startswith(_ROOT):
             return None
         is_all = raw_path == _ALL
@@ -268,8 +271,8 @@ class Ofrep(Door):
         return _ONE_FLAG._replace(door=replace(self, flag=flag)), {"key": flag}
 
     def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
-        """The error response in OFREP's format, `{"key", "errorCode", "errorDetails"}`;
-        without a key where the call is about all flags."""
+        """Return the error response in OFREP's format, `{"key", "errorCode",
+        "errorDetails"}`. Calls about all flags have no key."""
         status = _STATUSES.get(refusal.status, refusal.status)
         code = refusal.code
         if code not in _OWN:
@@ -283,7 +286,7 @@ class Ofrep(Door):
         return Response(status, json.dumps(fields).encode(), headers)
 
     def token(self, headers: Headers) -> str:
-        """The key in X-API-Key, or behind Bearer in Authorization."""
+        """Return the key in X-API-Key, or after Bearer in Authorization."""
         key = dict(headers).get(b"x-api-key")
         if key is None:
             return bearer_token(headers)

@@ -1,3 +1,3 @@
-"""Messages: what routes take and answer, as types."""
+"""Messages: requests and answers of the routes, as types."""
 
 __all__: list[str] = []

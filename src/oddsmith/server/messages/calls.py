@@ -1,5 +1,5 @@
-"""The messages of HTTP as types: they check requests, write answers and describe both
-in OpenAPI."""
+"""The messages of HTTP as types, which validate requests, encode answers and generate
+the OpenAPI schemas."""
 
 from typing import Annotated, Any, Literal
 
@@ -80,28 +80,28 @@ _AnyId = Annotated[
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A request body; the experiment may be left out where there is one."""
+    """A request body. `experiment` can be omitted if there is only one."""
 
     experiment: _Name | None = None
 
 
 class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A question about an experiment, which may be left out where there is one."""
+    """A query about an experiment, which can be omitted if there is only one."""
 
     experiment: _AnyName | None = None
 
 
 class DecisionQuery(Query):
-    """A question about one decision; with `explain`, every expert's vote and weight,
-    and whether they choose well."""
+    """A query about one decision. With `explain`, the answer contains every expert's
+    vote and weight, and whether the experts choose well."""
 
     id: _AnyId
     explain: bool = False
 
 
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One decision of a batch. With `odds`, the answer has the propensities of all
-    arms; unless given, it has them up to 100 arms."""
+    """One decision of a batch. `odds` is whether the answer contains the propensities
+    of all arms; by default, up to 100 arms."""
 
     context: Any
     arms: _Offered = None
@@ -118,8 +118,8 @@ class SlotEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A slot of a page: its features, its eligible arms, and in shadow mode the
     incumbent's arm.
 
-    `features` are joined to the context: the fields of two objects, or the numbers of
-    two lists.
+    `features` are joined with the context: two objects by their fields, or two lists
+    one after the other.
     """
 
     name: _Id
@@ -144,18 +144,18 @@ _Slots = Annotated[
 
 
 class Decide(DecideEntry):
-    """Draw an arm for a context. The same id again gets the first answer; 409 where its
-    arm is not offered now.
+    """Draw an arm for a context. A repeated id gets the first answer; 409 if its arm is
+    not offered now.
 
-    With `slots` an arm for each of them, on disk together; `id` is then that of the
-    slate.
+    With `slots`, an arm is drawn for each of them, and all are written together; `id`
+    is then that of the slate.
     """
 
     experiment: _Name | None = None
     slots: _Slots | None = None
 
     def __len__(self) -> int:
-        """The number of decisions."""
+        """Return the number of decisions."""
         if self.slots is None:
             return 1
         if isinstance(self.slots, int):
@@ -167,8 +167,8 @@ class DecideBatch(_Body):
     """Many decisions at once, answered in order; an entry that fails does not affect
     the others.
 
-    `arms` are the arms of entries that have none of their own. Entries times arms are
-    at most 100,000.
+    `arms` are the arms of entries without their own. The number of entries times arms
+    is at most 100,000.
     """
 
     decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
@@ -179,8 +179,8 @@ class DecideBatch(_Body):
 
 
 class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The reward, amounts of metrics, or both: of the decision `id`, or of the slot
-    with this name, or number, in a `slate`."""
+    """The reward, amounts of metrics, or both, of the decision `id`, or of the slot
+    with this name or number in a `slate`."""
 
     id: _Id = ""
     reward: float | UnsetType = UNSET
@@ -204,11 +204,11 @@ class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class RewardGiven(RewardEntry):
-    """The reward of a decision, in the units of [reward], and amounts of metrics; `key`
-    tells parts apart: of metrics, and with the rule "sum" of the reward.
+    """The reward of a decision, in the units of [reward], and amounts of metrics. `key`
+    identifies one of several parts, of metrics or, with the rule "sum", of the reward.
 
-    A decision is known by its `id`; that of a slot also by the `slate` and the slot's
-    name.
+    A decision is identified by its `id`; that of a slot also by the `slate` and the
+    slot's name.
     """
 
     experiment: _Name | None = None
@@ -225,8 +225,8 @@ class RewardBatch(_Body):
 
 
 class Correct(_Body):
-    """Other values in place of a decision's reward, or of amounts of its metrics;
-    `key` names the correction, so that repeating it has no effect."""
+    """Replace the reward of a decision, or amounts of its metrics. `key` identifies the
+    correction, so that repeating it has no effect."""
 
     id: _Id
     key: _Id
@@ -239,7 +239,7 @@ class Correct(_Body):
 
 
 class Activate(_Body):
-    """Activate a deferred decision, by its id or by slate and slot; or all decisions of
+    """Activate a deferred decision, by its id or by slate and slot, or all decisions of
     a slate."""
 
     id: _Id | None = None
@@ -248,7 +248,7 @@ class Activate(_Body):
 
 
 class RosterChange(_Body):
-    """An expert joins with a share of the weight, or retires."""
+    """Add an expert with a share of the weight, or retire one."""
 
     expert: _Id
     change: Literal["added", "retired"]
@@ -257,7 +257,7 @@ class RosterChange(_Body):
 
 
 class _DecisionFacts(msgspec.Struct, kw_only=True):
-    """The fields of every answer about a decision."""
+    """The fields that all answers about a decision have."""
 
     id: str
     experiment: str
@@ -271,8 +271,8 @@ class _DecisionFacts(msgspec.Struct, kw_only=True):
 class DecisionAnswer(_DecisionFacts, kw_only=True):
     """A decision that is on disk. It adds to the event the position in the log.
 
-    `propensity` is that of the arm, `odds` those of all arms, up to 100 arms unless the
-    call asks for them. `seen` is the position of the state that decided. In shadow mode
+    `propensity` is that of the arm; `odds` contains those of all arms, by default only
+    up to 100 arms. `seen` is the position of the state that decided. In shadow mode
     `would` is the policy's own arm. Experts in `asleep` made no prediction.
     """
 
@@ -283,15 +283,15 @@ class DecisionAnswer(_DecisionFacts, kw_only=True):
 
 
 class SlotAnswer(DecisionAnswer, kw_only=True):
-    """The decision of a slot, whose number is `slot`; its odds are conditional on the
-    slots before it."""
+    """The decision of a slot, whose number is `slot`. Its propensities are conditional
+    on the arms in earlier slots."""
 
     slot: int
     name: str
 
 
 class SlateAnswer(msgspec.Struct):
-    """The decisions about the slots of a slate, in order, all of them on disk."""
+    """The decisions for the slots of a slate, in order, all of them on disk."""
 
     slate: str
     experiment: str
@@ -300,14 +300,14 @@ class SlateAnswer(msgspec.Struct):
 
     @property
     def id(self) -> str:
-        """The id in the access log."""
+        """Id for the access log."""
         return self.slate
 
 
 class EventAnswer(msgspec.Struct):
-    """An event that is on disk; `new` is false for one that was there before.
+    """An event that is on disk; `new` is false if it was stored before.
 
-    `parked` is true for a reward or an activation whose id no decision has yet. It
+    `parked` is true for a reward or an activation of an id without a decision. It
     counts once the decision is made; with a mistyped id it never does.
     """
 
@@ -318,18 +318,18 @@ class EventAnswer(msgspec.Struct):
 
 
 class ErrorAnswer(msgspec.Struct):
-    """One sentence about the error, and a code for programs."""
+    """A message of one sentence, and an error code for programs."""
 
     error: str
     code: str
 
     @classmethod
     def of(cls, error: BaseException) -> "ErrorAnswer":
-        """The answer to an entry of a batch that was refused.
+        """Return the answer to an entry of a batch that was refused.
 
-        Errors that are not the entry's fault are raised, and set the status of the
-        whole batch: unexpected errors, and a store that fails, because such entries
-        must be sent again.
+        Errors that the entry has not caused are raised, and set the status of the whole
+        batch: unexpected errors, and a store that fails, because such entries must be
+        sent again.
         """
         if not isinstance(error, OddsmithError) or isinstance(error, StoreFailed):
             raise error
@@ -353,9 +353,9 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
     """The record of one decision in the log. With `context_hidden`, context and
     features are null.
 
-    `features` are null where arms did not come with the call, "erased" where they were
-    erased. An expert's `predicted` is its prediction of the drawn arm, `predictions`
-    are those of all arms: null where it slept, or cannot predict again.
+    `features` are null if arms did not come with the call, and "erased" if they were
+    erased. An expert's `predicted` is its prediction for the drawn arm, `predictions`
+    are those for all arms: null if it made none, or cannot predict again.
     """
 
     odds: dict[str, float]
@@ -376,7 +376,7 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
 
 
 class SlateRecord(msgspec.Struct):
-    """The records of the decisions about the slots of a slate, in order."""
+    """The records of the decisions for the slots of a slate, in order."""
 
     slate: str
     experiment: str
@@ -384,7 +384,7 @@ class SlateRecord(msgspec.Struct):
 
     @property
     def id(self) -> str:
-        """The id in the access log."""
+        """Id for the access log."""
         return self.slate
 
 

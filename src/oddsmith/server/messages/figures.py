@@ -1,4 +1,4 @@
-"""The messages of the dashboard's figures and checks, as types."""
+"""The messages of the dashboard's charts and checks, as types."""
 
 import msgspec
 
@@ -28,18 +28,19 @@ __all__ = [
 
 
 class SeriesQuery(Query):
-    """A question about sums by time: buckets of 10 seconds for an hour, of 5 minutes
-    for a day, of an hour for a week, or at most 200 for all time.
-    """
+    """A query for sums by time: buckets of 10 seconds for an hour, of 5 minutes for a
+    day, of an hour for a week, or at most 200 for all time."""
 
     range: Range = "day"
 
 
 class ArmColumns(msgspec.Struct):
-    """Sums of one arm, or of others together, by bucket; rewards in the caller's units.
+    """Sums of one arm, or of all other arms together, by bucket; rewards in the
+    caller's units.
 
-    `odds_sum` is over all decisions of the bucket, `weighted_sum` of reward / odds and
-    `weighted_squares` of its square over decisions that drew the arm and count.
+    `odds_sum` is the sum of propensities over all decisions of the bucket.
+    `weighted_sum` (of reward / propensity) and `weighted_squares` (of its square) are
+    over decisions that drew the arm and count.
     """
 
     drawn: list[int]
@@ -51,12 +52,12 @@ class ArmColumns(msgspec.Struct):
 
 
 class SeriesAnswer(msgspec.Struct):
-    """Sums by time, oldest first, up to the bucket of the newest decision; `t` is when
-    each bucket begins.
+    """Sums by time, oldest first, up to the bucket of the newest decision; `t` is the
+    start of each bucket.
 
-    A decision and its reward stand in the bucket of the decision. `rewards` are
-    decisions that count, `defaults` those of them that count with the default. `arms`
-    are the twenty most drawn ones, `others` the rest, if there is any.
+    A decision and its reward are in the bucket of the decision. `rewards` is the number
+    of decisions that count, `defaults` the number of those that count with the default.
+    `arms` are the twenty most drawn ones, `others` all other arms, if there are any.
     """
 
     experiment: str
@@ -73,7 +74,7 @@ class SeriesAnswer(msgspec.Struct):
 
 
 class EffectFigures(msgspec.Struct):
-    """An estimate and the ends of its interval; null where there is none."""
+    """An estimate and the ends of its interval; null if there is none."""
 
     value: float | None
     low: float | None
@@ -81,10 +82,10 @@ class EffectFigures(msgspec.Struct):
 
 
 class MetricResult(msgspec.Struct):
-    """A candidate against the control in one metric, in the metric's unit.
+    """A candidate compared with the control in one metric, in the metric's unit.
 
-    `rows` are decisions with an amount, or units where these are assigned. `lift` is
-    relative to the control. `outcome` is "better", "worse", "inconclusive" or
+    `rows` is the number of decisions with an amount, or of units if units are assigned.
+    `lift` is relative to the control. `outcome` is "better", "worse", "inconclusive" or
     "refused", by the metric's direction.
     """
 
@@ -103,10 +104,11 @@ class MetricResult(msgspec.Struct):
 
 
 class ResultsAnswer(msgspec.Struct):
-    """The policy against the control, metric by metric; `arms` each arm against it.
+    """The policy compared with the control in each metric (`metrics`), and each arm
+    with the control (`arms`).
 
-    Intervals hold at every look. Those of `metrics` hold together at `level`, and so do
-    those of `arms`. Without a control both are empty.
+    Intervals are anytime-valid. Those of `metrics` hold simultaneously at `level`, and
+    so do those of `arms`. Without a control both are empty.
     """
 
     experiment: str
@@ -124,9 +126,9 @@ class TargetValue(msgspec.Struct):
     `n` decisions that count.
 
     `kind` is "served" (the decisions as they were), "uniform" (uniform random over
-    eligible arms), "arm" (always this arm; for arms that come with calls, where it was
-    offered) or, in shadow mode, "policy". `ess` is the effective sample size. Where an
-    interval cannot be defended, `refused` is the reason and there are no numbers. With
+    eligible arms), "arm" (always this arm; if arms come with calls, when it was
+    offered) or, in shadow mode, "policy". `ess` is the effective sample size. If an
+    interval cannot be computed, `refused` is the reason and there are no numbers. With
     `is_cut`, the mean of weighted rewards is outside the interval, and `value` is the
     nearer end.
     """
@@ -143,7 +145,7 @@ class TargetValue(msgspec.Struct):
 
 
 class ValuesAnswer(msgspec.Struct):
-    """Values of targets, each with an interval that holds at every decision at once."""
+    """Values of targets, with anytime-valid intervals (confidence sequences)."""
 
     experiment: str
     position: int
@@ -154,7 +156,7 @@ class ValuesAnswer(msgspec.Struct):
 
 
 class ServedCheck(msgspec.Struct):
-    """Whether arms follow the logged odds, by bets.
+    """Whether arms follow the logged propensities, tested by bets.
 
     `word` is "well", "look" (p ≤ 0.001, which one healthy experiment in 1,000 ever has)
     or "broken" (p ≤ 0.0001).
@@ -168,11 +170,11 @@ class ServedCheck(msgspec.Struct):
 
 
 class ExpertCheck(msgspec.Struct):
-    """Whether an expert's predictions are the mean rewards: bets against it, refuted
-    from an e-value of 20 on.
+    """Whether an expert's predictions are the mean rewards, tested by bets; they are
+    refuted from an e-value of 20 on.
 
-    `loss` is the mean over the `n` rewards of decisions in which the expert was awake;
-    other experts may have slept there.
+    `loss` is the mean over the `n` rewards of decisions with a prediction of this
+    expert; other experts may have made none there.
     """
 
     expert: str
@@ -183,8 +185,8 @@ class ExpertCheck(msgspec.Struct):
 
 
 class RewardedCheck(msgspec.Struct):
-    """The number of decisions that are due (their window has closed; without a window:
-    all), and of those with a reward of their own."""
+    """The number of decisions that are due (their window has closed; all, if there is
+    no window), and the number of those with a reward of their own."""
 
     due: int
     rewarded: int
@@ -192,8 +194,8 @@ class RewardedCheck(msgspec.Struct):
 
 
 class OpenWindowsCheck(msgspec.Struct):
-    """Decisions whose window is open (to a bucket), and how many of them count already;
-    `word` is "well" or "look"."""
+    """Decisions with an open window (to the width of a bucket), and how many of them
+    count already; `word` is "well" or "look"."""
 
     open: int
     counted: int
@@ -202,8 +204,8 @@ class OpenWindowsCheck(msgspec.Struct):
 
 
 class GuaranteeCheck(msgspec.Struct):
-    """The regret bound after these steps; no bound where the theory does not cover the
-    policy."""
+    """The regret bound after this number of steps; none if the theory does not cover
+    the policy."""
 
     covered: bool
     sentence: str
@@ -216,15 +218,15 @@ class GuaranteeCheck(msgspec.Struct):
 
 
 class SwitchCheck(msgspec.Struct):
-    """Whether the policy may act in the incumbent's place."""
+    """Whether it is safe to switch from the incumbent to the policy."""
 
     sentence: str
     ready: bool
 
 
 class ClipCheck(msgspec.Struct):
-    """The number of an expert's last predictions of drawn arms that were at an end of
-    its clip, from `low` to `high`."""
+    """How many of an expert's last predictions for drawn arms were at an end of its
+    clip, from `low` to `high`."""
 
     clipped: int
     n: int
@@ -233,8 +235,8 @@ class ClipCheck(msgspec.Struct):
 
 
 class ChecksAnswer(msgspec.Struct):
-    """Health of an experiment: odds, experts, rewards, times, faults, and the regret
-    bound."""
+    """Health of an experiment: propensities, experts, rewards, times, faults, and the
+    regret bound."""
 
     experiment: str
     position: int
@@ -269,7 +271,7 @@ class HistoryMark(msgspec.Struct):
 
 
 class PosteriorHistory(msgspec.Struct):
-    """The weight of each expert over time, at most 200 points; null where it had not
+    """The weight of each expert over time, at most 200 points; null if it had not
     joined, or is among `others`.
 
     The 50 heaviest experts are named. The last point is the current state.

@@ -1,4 +1,5 @@
-"""The messages of the routes that list and wait: experiments, decisions, changes."""
+"""The messages of the routes for lists and long polls: experiments, decisions,
+changes."""
 
 from typing import Annotated, Literal
 
@@ -23,10 +24,10 @@ _POSITION = 2**63 - 1  # largest position that a database can store
 
 
 class DecisionsQuery(Query):
-    """A page of decisions, the newest first: at most `limit` before a position.
+    """A page of decisions, newest first: at most `limit` before a position.
 
     `arm` selects decisions of one arm, `reward` decisions with or without a reward (a
-    default is one). At most 5,000 decisions are searched for a page.
+    default is one). At most 5,000 decisions are searched per page.
     """
 
     before: Annotated[int, Meta(ge=0, le=_POSITION)] = _POSITION
@@ -36,8 +37,8 @@ class DecisionsQuery(Query):
 
 
 class ChangesQuery(Query):
-    """A call that is answered once the state is beyond the position `after`, or when
-    `wait` seconds are over."""
+    """A call that is answered when the state is beyond the position `after`, or after
+    `wait` seconds."""
 
     after: Annotated[int, Meta(ge=0, le=_POSITION)] = 0
     wait: Annotated[float, Meta(ge=0, le=25)] = 25.0
@@ -51,8 +52,8 @@ class RewardRange(msgspec.Struct):
 
 
 class ExperimentFacts(msgspec.Struct):
-    """Facts of an experiment: `arms` is null where they come with calls; `trouble` is
-    the reason why it is not ready."""
+    """Facts of an experiment: `arms` is null if they come with calls; `trouble` is the
+    reason why it is not ready."""
 
     name: str
     arms: list[str] | None
@@ -73,7 +74,7 @@ class Experiments(msgspec.Struct):
     """The experiments that a key may read, the version of the service, and whether it
     has keys.
 
-    `served` is false where `oddsmith dashboard` shows stores without serving them.
+    `served` is false if `oddsmith dashboard` shows stores without serving them.
     """
 
     experiments: list[ExperimentFacts]
@@ -105,8 +106,8 @@ class ListedDecision(msgspec.Struct):
 
 
 class Decisions(msgspec.Struct):
-    """Decisions, the newest first, as of `position`; `before` begins the next page,
-    null where there is none."""
+    """Decisions, newest first, as of `position`. `before` is where the next page
+    begins; null at the last page."""
 
     experiment: str
     position: int
@@ -116,7 +117,7 @@ class Decisions(msgspec.Struct):
 
 
 class Changes(msgspec.Struct):
-    """The last position of the log, and that of the state."""
+    """The last positions of the log and of the state."""
 
     experiment: str
     head: int

@@ -1,5 +1,5 @@
-"""Refusals of messages that a route does not take, in one sentence: what, got, allowed,
-what to do next."""
+"""Errors for messages that a route does not accept, in one sentence: what is wrong,
+what was given, what is allowed, what to do next."""
 
 import json
 import re
@@ -53,8 +53,8 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 
 
 def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
-    """The refusal of a `body` that is not a `message`, from the words of msgspec's
-    `error`.
+    """Return the error message for a `body` that is not a `message`, from the text of
+    msgspec's `error`.
 
     >>> from oddsmith.server.messages.calls import RewardGiven
     >>> body = b'{"id": "visit-7", "reward": "high"}'
@@ -98,12 +98,12 @@ def sentence(error: str, message: type[msgspec.Struct], body: bytes) -> str:
 
 
 def _field_types(message: Any) -> dict[str, Any]:
-    """The type of each field of a struct."""
+    """Return the type of each field of a struct."""
     return {field.encode_name: field.type for field in msgspec.structs.fields(message)}
 
 
 def _struct_at(message: Any, place: str) -> Any:
-    """The innermost struct on the way to a place."""
+    """Return the innermost struct on the path to a place."""
     for name, _ in _STEP.findall(place):
         kind = _field_types(message).get(name)
         message = _struct_in(kind) or message
@@ -111,8 +111,8 @@ def _struct_at(message: Any, place: str) -> Any:
 
 
 def _struct_in(kind: Any) -> Any:
-    """The struct in a type: the type itself, or one in a list or a union; None where
-    there is none."""
+    """Return the struct in a type: the type itself, or one in a list or a union; None
+    if there is none."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     for part in get_args(kind):
@@ -123,7 +123,7 @@ def _struct_in(kind: Any) -> Any:
 
 
 def _choices(kind: Any) -> list[str]:
-    """The words that a type allows."""
+    """Return the words that a type allows."""
     words: list[str] = []
     for part in get_args(kind):
         if isinstance(part, str):
@@ -134,8 +134,8 @@ def _choices(kind: Any) -> list[str]:
 
 
 def check_keys(body: bytes) -> None:
-    """Refuse JSON in which an object has a key twice: readers differ in which of the
-    two they believe.
+    """Raise if a JSON object contains a key twice, because parsers differ in which of
+    the two values they use.
 
     >>> check_keys(b'{"a": [{"b": 1}, {"b": 2}], "b": 3}')
     >>> check_keys(b'{"context": {"hour": 9, "hour": 10}}')
@@ -149,8 +149,8 @@ def check_keys(body: bytes) -> None:
 
 
 def _colons(value: Any) -> int:
-    """The colons of a value's JSON: one for each of its keys, and those in text; of a
-    key that came twice, one less."""
+    """Count the colons in a value's JSON: one per key, and those in strings; a repeated
+    key is counted only once."""
     kind = type(value)
     if kind is str:
         return int(value.count(":"))
@@ -165,7 +165,7 @@ def _colons(value: Any) -> int:
 
 
 def _once(pairs: list[tuple[str, object]]) -> None:
-    """Refuse an object with a repeated key."""
+    """Raise if an object contains a key twice."""
     names: set[str] = set()
     for name, _ in pairs:
         if name in names:
@@ -177,7 +177,7 @@ def _once(pairs: list[tuple[str, object]]) -> None:
 
 
 def _kinds(names: str) -> str:
-    """The kinds of JSON values in words.
+    """Describe types of JSON values in words.
 
     >>> _kinds("str | null")
     'a string or null'
@@ -186,7 +186,7 @@ def _kinds(names: str) -> str:
 
 
 def _ends(sign: str, count: str, *, one: str, many: str) -> str:
-    """At least, or at most, so many things.
+    """Describe a limit on a number of things in words.
 
     >>> _ends(">=", "1", one="entry", many="entries")
     'at least 1 entry'
@@ -199,7 +199,7 @@ def _ends(sign: str, count: str, *, one: str, many: str) -> str:
 
 
 def _got(body: bytes, place: str) -> str:
-    """The value at a place of the body, shortened; empty where there is none."""
+    """Return the value at a place of the body, shortened; empty if there is none."""
     try:
         value: Any = msgspec.json.decode(body)
         for name, number in _STEP.findall(place):

@@ -11,19 +11,20 @@ __all__ = ["ArmCount", "Health", "Stats", "StatsQuery", "Vitals"]
 
 
 class StatsQuery(Query):
-    """A question about counts: of the arms, the most drawn ones first, `skip` are left
-    out and `limit` are listed."""
+    """A query for counts: `skip` arms are left out and `limit` are listed, by
+    decreasing number of draws."""
 
     skip: Annotated[int, Meta(ge=0, le=10_000)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class Vitals(msgspec.Struct):
-    """How well an experiment writes and learns.
+    """The state of an experiment's store and learner.
 
-    `lag_events` are committed and not learnt, and the oldest of them waits for `lag_s`;
-    `unsaved` rewards were learnt since the newest snapshot, which is `snapshot_age_s`
-    old. `oldest_transaction_s` is that of a PostgreSQL server.
+    `lag_events` is the number of committed events that are not learned yet; the oldest
+    of them is `lag_s` seconds old. `unsaved` is the number of rewards learned since the
+    newest snapshot, which is `snapshot_age_s` seconds old. `oldest_transaction_s` is
+    the age of the oldest transaction of a PostgreSQL server.
     """
 
     write_trouble: str
@@ -51,7 +52,7 @@ class Stats(msgspec.Struct):
 
     `arms` are counted from the events up to `position`, the most drawn arms first: the
     same on every replica and after every restart. `n_arms` is their number; `others`
-    are arms that came with calls and were drawn too seldom to be counted by name.
+    are arms that came with calls and were drawn too rarely to be counted by name.
     `epoch` names the store. It has this name for the events after position
     `epoch_after`, which is not 0 in a store that was restored from a backup.
     """
@@ -74,9 +75,9 @@ class Stats(msgspec.Struct):
 
 class Health(msgspec.Struct, omit_defaults=True):
     """Health of the service: the reason for each experiment that cannot decide, and
-    whether the process stops.
+    whether the process is stopping.
 
-    `warnings` are about experiments that decide, and learn late.
+    `warnings` are about experiments that can decide but learn late.
     """
 
     ok: bool

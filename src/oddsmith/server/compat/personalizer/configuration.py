@@ -1,9 +1,9 @@
-"""The service's configuration. Changes are written into the log, and override the
-policy file from there on.
+"""The configuration of the service. Changes are written to the log, and override the
+policy file from then on.
 
 Reward wait, default reward, mode and retention have effects. The aggregation of rewards
-belongs to the store and the exploration to the policy, so they must not change. All
-other fields have no effect; they are stored and returned.
+is part of the store and the exploration part of the policy, so they must not change.
+All other fields are stored and returned, without effect.
 """
 
 import re
@@ -34,8 +34,8 @@ _UNITS = (86_400.0, 3600.0, 60.0, 1.0)
 
 
 def seconds_of(name: str, text: str) -> float:
-    """The seconds of a duration in either format, to 100 nanoseconds, which both can
-    express.
+    """Return the seconds of a duration in either format, to 100 nanoseconds, which both
+    can express.
 
     >>> seconds_of("x", "00:10:00"), seconds_of("x", "1.06:00:00")
     (600.0, 108000.0)
@@ -61,7 +61,7 @@ def seconds_of(name: str, text: str) -> float:
 
 
 def time_span(seconds: float) -> str:
-    """A duration as [days.]hours:minutes:seconds.
+    """Format a duration as [days.]hours:minutes:seconds.
 
     >>> time_span(600.0), time_span(108_000.5)
     ('00:10:00', '1.06:00:00.5000000')
@@ -77,7 +77,7 @@ def time_span(seconds: float) -> str:
 
 
 def iso(seconds: float) -> str:
-    """A duration in the format of ISO 8601.
+    """Format a duration as ISO 8601.
 
     >>> iso(600.0), iso(108_000.0), iso(0.5), iso(1e-7)
     ('PT10M', 'P1DT6H', 'PT0.5S', 'PT0.0000001S')
@@ -102,7 +102,7 @@ def iso(seconds: float) -> str:
 
 
 def _parts(seconds: float) -> tuple[int, int, int, float]:
-    """Days, hours, minutes and seconds."""
+    """Return days, hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds, 7), 60)
     hours, minutes = divmod(int(minutes), 60)
     days, hours = divmod(hours, 24)
@@ -132,13 +132,13 @@ _DURATIONS = ("rewardWaitTime", "modelExportFrequency", "autoOptimizationFrequen
 
 
 async def configuration(experiment: Experiment, visit: Visit) -> dict[str, Any]:
-    """The current configuration."""
+    """Return the current configuration."""
     return _in_version(_fields(experiment), visit.parameters["version"])
 
 
 async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
-    """Change the configuration, and return it. A change is an event in the log, which
-    other replicas follow."""
+    """Change the configuration, and return it. The change is an event in the log, so
+    other replicas apply it, too."""
     # changes run one at a time, because each builds on the previous one
     async with experiment.changing:
         await experiment.take_settings()
@@ -157,7 +157,7 @@ async def configure(experiment: Experiment, visit: Visit) -> dict[str, Any]:
 
 
 def _fields(experiment: Experiment) -> dict[str, Any]:
-    """All fields, durations in seconds."""
+    """Return all fields, with durations in seconds."""
     settings = experiment.settings
     line = experiment.change
     default = round(experiment.scale.value(settings.default), 12)
@@ -189,7 +189,7 @@ def _fields(experiment: Experiment) -> dict[str, Any]:
 
 
 def _retention(days: float | None) -> float:
-    """The days after which contexts are erased; -1 for never."""
+    """Return the number of days after which contexts are erased; -1 for never."""
     if days is None:
         return -1
     if days == int(days):
@@ -198,7 +198,8 @@ def _retention(days: float | None) -> float:
 
 
 def _exploration(experiment: Experiment) -> float:
-    """The share of draws that are uniform; 0 for policies that explore otherwise."""
+    """Return the share of draws that are uniform; 0 for policies that explore in
+    another way."""
     inner = gts_inside(experiment.follower.now.policy)
     if inner is None:
         return 0.0
@@ -207,7 +208,7 @@ def _exploration(experiment: Experiment) -> float:
 
 
 def _message_fields(message: ServiceConfiguration) -> dict[str, Any]:
-    """The fields of a message that are set, durations in seconds."""
+    """Return the fields of a message that are set, with durations in seconds."""
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(message):
         value = getattr(message, field.name)
@@ -226,8 +227,8 @@ def _message_fields(message: ServiceConfiguration) -> dict[str, Any]:
 def _check(
     experiment: Experiment, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    """Refuse values that are out of range, must not change, or must not change
-    together."""
+    """Raise if a value is out of range, must not change, or must not change together
+    with another one."""
     changes = {name for name in after if after[name] != before.get(name)}
     for name, owner in _CONSTANT.items():
         if name in changes:
@@ -267,7 +268,8 @@ def _check(
 
 
 def _value(fields: dict[str, Any]) -> Any:
-    """The value of the event: settings by our own names, and the rest of the fields."""
+    """Return the value of the event: settings with our own names, and the remaining
+    fields."""
     wait = fields["rewardWaitTime"]
     window = None if wait == _FOR_EVER else wait
     days = fields["logRetentionDays"]
@@ -283,7 +285,7 @@ def _value(fields: dict[str, Any]) -> Any:
 
 
 def _in_version(fields: dict[str, Any], version: str) -> dict[str, Any]:
-    """The configuration in the format of a version."""
+    """Return the configuration in the format of an API version."""
     format_duration = iso
     names = set(fields)
     if version == "v1.0":

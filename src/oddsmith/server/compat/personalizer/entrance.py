@@ -1,4 +1,4 @@
-"""Personalizer: paths, keys and refusals as Azure AI Personalizer had them."""
+"""Personalizer: paths, keys and errors in the format of Azure AI Personalizer."""
 
 import json
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -33,9 +33,9 @@ _KEYS = (
 class Personalizer(Door):
     """The Personalizer-compatible API, in all its versions.
 
-    Fixed words of a path may be in any case, and empty words are left out; an id is
-    compared as it was sent. The word before `personalizer` names the experiment. A
-    version is the first word after it, or `api-version` in the query.
+    Fixed words of a path are case-insensitive, and empty words are ignored; ids are
+    compared as sent. The word before `personalizer` names the experiment. The version
+    is the first word after it, or `api-version` in the query.
     """
 
     def __init__(self) -> None:
@@ -58,8 +58,8 @@ class Personalizer(Door):
     def find(
         self, method: str, raw_path: str, query: bytes
     ) -> tuple[Route, dict[str, str]] | Response | None:
-        """The route of a path as it was sent, and its parameters: `experiment`,
-        `version`, and `event` or `id`."""
+        """Return the route of a raw path, and its parameters: `experiment`, `version`,
+        and `event` or `id`."""
         if _NAME not in raw_path.lower():
             return None
         parts = raw_path.encode("latin-1").split(b"/")
@@ -92,7 +92,7 @@ class Personalizer(Door):
     def _match(
         self, method: str, words: list[str], query: bytes
     ) -> tuple[Route, dict[str, str]] | Refusal:
-        """The route of the words behind `personalizer`, and its parameters."""
+        """Return the route for the words after `personalizer`, and its parameters."""
         version = words[0].lower() if words else ""
         if version in VERSIONS[:-1]:
             words = words[1:]
@@ -126,7 +126,7 @@ class Personalizer(Door):
         return Refusal(404, "not_found", f"there is no path {path!r:.80}{of}")
 
     def _ways(self, words: list[str]) -> tuple[list[Way], dict[str, str]]:
-        """The ways that a path may mean, and the parameter in it."""
+        """Return the candidate routes of a path, and the parameter in it."""
         ways = self._fixed.get(tuple(word.lower() for word in words))
         if ways is not None:
             return ways, {}
@@ -137,10 +137,12 @@ class Personalizer(Door):
         return [], {}
 
     def refusal_response(self, refusal: Refusal, route: Route | None) -> Response:
-        """The error response in this API's format, `{"error": {"code", "message"}}`.
+        """Return the error response in this API's format, `{"error": {"code",
+        "message"}}`.
 
-        A busy service answers 429, because old programs in JavaScript repeat a 503 for
-        two minutes, and end at a 429 at once. Conflicts and invalid values are a 400.
+        A busy service answers 429, because old JavaScript clients retry a 503 for two
+        minutes, and give up at once after a 429. Conflicts and invalid values are a
+        400.
         """
         status = refusal.status
         code = _CODES.get(refusal.code, refusal.code)
@@ -160,7 +162,8 @@ class Personalizer(Door):
         return Response(status, body, headers)
 
     def token(self, headers: Headers) -> str:
-        """The key in Ocp-Apim-Subscription-Key, or behind Bearer in Authorization."""
+        """Return the key in Ocp-Apim-Subscription-Key, or after Bearer in
+        Authorization."""
         key = dict(headers).get(b"ocp-apim-subscription-key")
         if key:
             return key.decode("latin-1").strip()
@@ -168,12 +171,13 @@ class Personalizer(Door):
 
 
 def _words(way: Way) -> tuple[str, ...]:
-    """The words of a way's path behind `personalizer`, in lower case."""
+    """Return the words of a path after `personalizer`, in lower case."""
     return tuple(way.route.path.lower().split("/")[2:])
 
 
 def _parameters(pattern: tuple[str, ...], words: list[str]) -> dict[str, str] | None:
-    """The parameters of a path that fits a pattern; None for any other path."""
+    """Return the parameters of a path that matches a pattern; None for any other
+    path."""
     if len(pattern) != len(words):
         return None
     parameters: dict[str, str] = {}

@@ -2,10 +2,10 @@
 by time, a value and its interval.
 
 With w = π(a)/p(a) of the drawn action and r its reward in the caller's units, a summary
-has Σ w r, the number of events, Σ w and Σ (w r)². The average reward is Σ w r / Σ w
-(`snips`), which moves with the units as rewards do, and `confidenceInterval` reaches
-from it to the farther end of the interval of `oddsmith evaluate`. Where that is
-refused, so is the average.
+contains Σ w r, the number of events, Σ w and Σ (w r)². The average reward is Σ w r / Σ
+w (`snips`), which changes its units like the rewards do. `confidenceInterval` is the
+distance from the average to the farther end of the interval of `oddsmith evaluate`. If
+that interval is refused, so is the average.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,8 +62,8 @@ class Candidate(NamedTuple):
 def policy_results(
     log: Log, custom: Sequence[Candidate], scale: RewardScale
 ) -> list[dict[str, Any]]:
-    """The results of the served policy, of the caller's own order, of uniform draws,
-    and of the custom policies."""
+    """Return the results of the served policy, of the caller's own order, of uniform
+    draws, and of the custom policies."""
     seconds = window_of(log)
     results: list[dict[str, Any]] = []
     for source, arguments in _SOURCES.items():
@@ -76,8 +76,8 @@ def policy_results(
 
 
 def window_of(log: Log) -> int:
-    """The length of the log's windows in seconds: the shortest one with at most 40
-    windows.
+    """Return the length of the log's time windows in seconds: the shortest with at most
+    40 windows.
 
     >>> from oddsmith.logs.table import Log
     >>> hours = np.array([0, 30], dtype="datetime64[h]")
@@ -95,7 +95,8 @@ def window_of(log: Log) -> int:
 def _result(
     log: Log, one: Candidate, scale: RewardScale, seconds: int
 ) -> dict[str, Any]:
-    """The result of one policy; where the log cannot judge it, only the reason."""
+    """Return the result of one policy, or only the reason if the log cannot evaluate
+    it."""
     result: dict[str, Any] = {"name": one.name, "arguments": one.arguments}
     try:
         odds = _odds(log, one.arguments)
@@ -115,13 +116,13 @@ def _result(
 
 
 def _head(start: float, seconds: int) -> dict[str, Any]:
-    """The start and the length of a window."""
+    """Return the start and the length of a time window."""
     return {"timeStamp": time_text(start), "aggregateTimeWindow": _WINDOWS[seconds]}
 
 
 def _odds(log: Log, arguments: str) -> Array | None:
-    """The odds (T, K) of a policy that the log alone can judge; None for the served
-    policy."""
+    """Return the propensities (T, K) of a policy that the log alone can evaluate; None
+    for the served policy."""
     if arguments == "served":
         return None
     kind, _, name = arguments.strip().partition(":")
@@ -133,8 +134,8 @@ def _odds(log: Log, arguments: str) -> Array | None:
 
 
 def _summary(log: Log, odds: Array | None, scale: RewardScale) -> dict[str, Any]:
-    """The sums of some rows, and the value with its interval; null, and `refused`,
-    where it cannot be defended."""
+    """Return the sums of some rows, and the value with its interval. If it cannot be
+    estimated, return null and the reason in `refused`."""
     n_rewards = int((~np.isnan(log.reward)).sum())
     sums: dict[str, Any] = {"ipsEstimatorDenominator": n_rewards}
     try:
@@ -181,7 +182,7 @@ def _no_value(why: str) -> dict[str, Any]:
 
 
 def _by_window(log: Log, seconds: int) -> Iterator[tuple[float, Ints]]:
-    """The start of each window that has decisions, and its rows."""
+    """Yield the start of each time window with decisions, and its rows."""
     numbers = _seconds(log) // seconds
     order = np.argsort(numbers, kind="stable").astype(np.int64)
     windows, starts = np.unique(numbers[order], return_index=True)
@@ -191,6 +192,6 @@ def _by_window(log: Log, seconds: int) -> Iterator[tuple[float, Ints]]:
 
 
 def _seconds(log: Log) -> Array:
-    """The times of decisions in seconds since 1970."""
+    """Return the times of decisions in seconds since 1970."""
     microseconds = np.asarray(log.time).astype("datetime64[us]").astype(np.int64)
     return microseconds / 1e6

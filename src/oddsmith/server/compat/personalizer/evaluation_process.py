@@ -1,7 +1,7 @@
-"""The process of an evaluation: an order as JSON on its standard input, the answer on
-its standard output.
+"""The process of an evaluation: it reads an order as JSON from standard input, and
+writes the answer to standard output.
 
-It reads the store itself, and has a low priority: decisions do not wait for it.
+It reads the store itself, and has a low priority, so that it does not delay decisions.
 """
 
 import json
@@ -57,8 +57,8 @@ def main() -> None:
 
 
 def _lower_priority() -> None:
-    """Run while the service is idle, and be the first process to end if memory is
-    short."""
+    """Run while the service is idle, and be the first process that the system ends if
+    memory is short."""
     os.nice(_NICE)
     # Linux schedules by session before it looks at the nice value of processes.
     settings = {"autogroup": _NICE, "oom_score_adj": 1000}
@@ -68,7 +68,7 @@ def _lower_priority() -> None:
 
 
 def answer(reading: Reading, order: dict[str, Any]) -> dict[str, Any]:
-    """The results of an order, and the number of their decisions."""
+    """Return the results of an order, and the number of their decisions."""
     log = log_between(reading, order["start"], order["end"])
     custom = [Candidate(name, arguments) for name, arguments in order["policies"]]
     low, high = order["reward"]
@@ -77,8 +77,8 @@ def answer(reading: Reading, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def log_between(reading: Reading, start: float, end: float) -> Log:
-    """The decisions that were made from `start` to `end`, in seconds since 1970,
-    without their contexts."""
+    """Return the decisions made from `start` to `end` (seconds since 1970), without
+    contexts."""
     parts: list[Log] = []
     cells = 0
     for part in _parts(reading, start, end):
@@ -100,7 +100,7 @@ def log_between(reading: Reading, start: float, end: float) -> Log:
 
 
 def _parts(reading: Reading, start: float, end: float) -> Iterator[Log]:
-    """The rows of the store within these times, some thousand at a time."""
+    """Yield the decisions of the store in this time range, some thousand at a time."""
     low, high = (np.array([start, end]) * 1e6).astype("datetime64[us]")
     for batch, _ in log_batches_of(reading):
         if batch is None:

@@ -1,9 +1,9 @@
-"""Evaluations: questions about the log. The log contains them and their answers, so
-that replicas and restarts know them.
+"""Evaluations: requests to estimate policies from the log. Requests and answers are
+stored in the log, for replicas and restarts.
 
-A question, its answer and its deletion are changes of settings, named by the
-evaluation's id. A question without an answer is pending: the process that received it
-begins with it, and after a restart the first process that reads it.
+A request, its answer and its deletion are changes of settings, named by the
+evaluation's id. A request without an answer is pending. The process that received it
+computes the answer; after a restart, the first process that reads it does.
 """
 
 import asyncio
@@ -60,19 +60,19 @@ class _Evaluation(NamedTuple):
 
 
 async def create_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Write a question, and begin with it. A repeated request, by its id, is no second
-    question."""
+    """Write a request, and start to compute its answer. A repeated HTTP request, by its
+    id, creates no second evaluation."""
     return await _create(experiment, visit, request_id(visit) or str(uuid4()))
 
 
 async def put_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Write a question under the caller's id; repeating it changes nothing."""
+    """Write a request under the caller's id; repeating it changes nothing."""
     id = checked_id("id of an evaluation", visit.parameters["id"])
     return await _create(experiment, visit, id)
 
 
 async def evaluations(experiment: Experiment, _: Visit) -> Response:
-    """All evaluations, without their results."""
+    """Return all evaluations, without their results."""
     records: list[dict[str, Any]] = []
     for one in await _all(experiment):
         records.append(_record(one) | {"policyResults": []})
@@ -80,7 +80,7 @@ async def evaluations(experiment: Experiment, _: Visit) -> Response:
 
 
 async def evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """One evaluation with its results."""
+    """Return one evaluation with its results."""
     one = await _one(experiment, visit.parameters["id"])
     if one.answer is None:
         _begin(experiment, one)
@@ -97,7 +97,8 @@ async def delete_evaluation(experiment: Experiment, visit: Visit) -> Response:
 
 
 async def apply_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Accept the policy that is served; another policy would need another log."""
+    """Accept the policy that is served already; raise for any other, because it would
+    need another log."""
     contract: ApplyContract = visit.message
     one = await _one(experiment, contract.evaluation_id)
     names = [*_OWN, *(name for name, _ in one.question["policies"])]
@@ -158,7 +159,7 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
 
 
 def _check_names(names: list[str]) -> None:
-    """Refuse names of policies that are not distinct."""
+    """Raise if the names of policies are not distinct."""
     if len({*names, *_OWN}) < len(names) + len(_OWN):
         raise DoorRefusal(
             400,
@@ -169,7 +170,7 @@ def _check_names(names: list[str]) -> None:
 
 
 async def _check_dates(experiment: Experiment, start: float, end: float) -> None:
-    """Refuse a time without decisions."""
+    """Raise if there are no decisions in the time range."""
     dates = await asyncio.to_thread(date_range, experiment)
     found = "there are none"
     if dates is not None:
@@ -185,7 +186,7 @@ async def _check_dates(experiment: Experiment, start: float, end: float) -> None
 
 
 def _location(visit: Visit, id: str) -> bytes:
-    """The address of an evaluation, in the version of the caller."""
+    """Return the address of an evaluation, in the caller's API version."""
     version = visit.parameters["version"]
     is_in_path = version.startswith("v")
     words = ["personalizer"]
@@ -201,7 +202,7 @@ def _location(visit: Visit, id: str) -> bytes:
 
 
 async def _all(experiment: Experiment) -> list[_Evaluation]:
-    """All evaluations, the oldest first."""
+    """Return all evaluations, oldest first."""
     return await asyncio.to_thread(_read_all, experiment.store)
 
 
@@ -229,7 +230,7 @@ def _value(line: Line) -> Any:
 
 
 def _record(one: _Evaluation) -> dict[str, Any]:
-    """An evaluation for programs; `why` and `events` are our own fields."""
+    """Return an evaluation as JSON; `why` and `events` are our own fields."""
     question = one.question
     answer = one.answer or {"status": "pending"}
     start = time_text(question["startTime"])
@@ -251,16 +252,16 @@ def _record(one: _Evaluation) -> dict[str, Any]:
 
 
 def _begin(experiment: Experiment, one: _Evaluation) -> None:
-    """Begin with a question, unless this process does so already. If too many are under
-    way, it is pending until it is read again."""
+    """Start to compute an answer, unless this process is doing so already. If too many
+    are running, the evaluation stays pending until it is read again."""
     jobs = experiment.long_reads.jobs
     if len(jobs) < _UNDER_WAY:
         jobs.begin((experiment.name, one.id), partial(_answer, experiment, one))
 
 
 async def _answer(experiment: Experiment, one: _Evaluation) -> None:
-    """Answer a question, and write the answer. If two replicas do so, the first answer
-    stays."""
+    """Compute an answer, and write it. If two replicas do so, the first answer
+    counts."""
     answer = await _result(experiment, one.question)
     event = ConfigurationChange(ANSWER, answer, experiment.clock(), one.id)
     try:
@@ -278,7 +279,8 @@ async def _answer(experiment: Experiment, one: _Evaluation) -> None:
 
 
 async def _result(experiment: Experiment, question: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a process of its own, or the reason why there is none."""
+    """Compute an answer in a separate process; return it, or the reason why there is
+    none."""
     order = {
         "place": experiment.settings.store,
         "experiment": experiment.name,

@@ -14,7 +14,7 @@ __all__ = ["activate", "part_key", "reward"]
 
 
 async def reward(experiment: Experiment, visit: Visit) -> Response:
-    """Write a reward; where the first one counts, a later one is ignored."""
+    """Write a reward. With the rule "first", later rewards are ignored."""
     message = RewardGiven(
         id=visit.parameters["event"],
         reward=visit.message.value,
@@ -36,8 +36,8 @@ async def activate(experiment: Experiment, visit: Visit) -> Response:
 
 
 def part_key(experiment: Experiment, visit: Visit) -> str:
-    """The key of a part of a summed reward: the id of the request, so that a repeated
-    request counts once."""
+    """Return the key of a part of a summed reward: the id of the request, so that a
+    repeated request counts once."""
     if experiment.settings.rule != "sum":
         return ""
     return request_id(visit) or uuid4().hex

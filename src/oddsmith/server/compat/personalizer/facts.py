@@ -1,7 +1,7 @@
-"""Policy, model, logs and status of an experiment, for reading.
+"""Read-only facts of an experiment: policy, model, logs and status.
 
-The policy is that of the policy file, and the model is the fold of the log. They cannot
-be set, because decisions could not be proved any more.
+The policy comes from the policy file, and the model is the fold of the log. They cannot
+be set, because then decisions could no longer be verified.
 """
 
 import asyncio
@@ -33,7 +33,8 @@ _NEVER = 0.0  # time fields of a model that has learned nothing
 
 
 async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
-    """The kind of the policy, and its fingerprint, which snapshots and exports have."""
+    """Return the kind of the policy and its fingerprint, which snapshots and exports
+    also contain."""
     kind = experiment.setup.file.kind
     fingerprint = experiment.store.fingerprint
     arms = "arms of the call"
@@ -44,25 +45,27 @@ async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
 
 
 async def delete_policy(experiment: Experiment, visit: Visit) -> dict[str, str]:
-    """The policy as it is: the default is that of the policy file."""
+    """Return the policy unchanged, because the default is the one of the policy
+    file."""
     return await policy(experiment, visit)
 
 
 async def fixed_policy(experiment: Experiment, _: Visit) -> Response:
-    """Refuse another policy."""
+    """Refuse to change the policy."""
     name = experiment.setup.file.path.name
     raise fixed("the policy", f"change {name}, and begin a new store")
 
 
 async def fixed_model(_: Experiment, __: Visit) -> Response:
-    """Refuse another model, and the deletion of the model."""
+    """Refuse to change or delete the model."""
     raise fixed(
         "the model", "begin a new store, for which `start` in [service] names a state"
     )
 
 
 def fixed(what: str, instead: str) -> DoorRefusal:
-    """The refusal to set what the log and the policy file define."""
+    """Return the error for changing something that the log and the policy file
+    define."""
     return DoorRefusal(
         403,
         "InvalidApiAccess",
@@ -71,7 +74,7 @@ def fixed(what: str, instead: str) -> DoorRefusal:
 
 
 async def model(experiment: Experiment, _: Visit) -> Response:
-    """The newest state, as `Agent.save` and `oddsmith fit` write it."""
+    """Return the newest state, in the format of `Agent.save` and `oddsmith fit`."""
     # The state may be updated in place: hold the lock so that we never read a
     # half-finished update.
     async with experiment.follower.learning:
@@ -83,7 +86,7 @@ async def model(experiment: Experiment, _: Visit) -> Response:
 
 
 async def model_properties(experiment: Experiment, _: Visit) -> dict[str, str]:
-    """The times of the log's first event, and of the last event in the state."""
+    """Return the times of the log's first event, and of the last event in the state."""
     store = experiment.store
     position = experiment.follower.now.position
     first, last = await asyncio.to_thread(_end_times, store, position)
@@ -91,7 +94,7 @@ async def model_properties(experiment: Experiment, _: Visit) -> dict[str, str]:
 
 
 async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
-    """The times of the first and the last decision."""
+    """Return the times of the first and the last decision."""
     dates = await asyncio.to_thread(date_range, experiment)
     if dates is None:
         raise DoorRefusal(404, "LogsPropertiesNotFound", "there are no logs yet")
@@ -100,8 +103,8 @@ async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
 
 
 async def delete_logs(experiment: Experiment, _: Visit) -> Response:
-    """Erase the contexts of all decisions whose window is closed: the policy still
-    learns from the others.
+    """Erase the contexts of all decisions whose window is closed. The policy still
+    needs those of open windows.
 
     If the window has no end, all contexts are erased.
     """
@@ -110,7 +113,7 @@ async def delete_logs(experiment: Experiment, _: Visit) -> Response:
 
 
 async def status(experiment: Experiment, _: Visit) -> dict[str, str]:
-    """The key is valid, and the experiment decides."""
+    """Report that the key is valid and the experiment can decide."""
     return {
         "service": "oddsmith",
         "apiStatus": "Valid",
@@ -119,7 +122,7 @@ async def status(experiment: Experiment, _: Visit) -> dict[str, str]:
 
 
 def date_range(experiment: Experiment) -> tuple[float, float] | None:
-    """The times of the first and of the last decision in the log; None where there is
+    """Return the times of the first and the last decision in the log; None if there are
     none."""
     store = experiment.store
     head = store.head()
@@ -136,7 +139,7 @@ def date_range(experiment: Experiment) -> tuple[float, float] | None:
 
 
 def _end_times(store: Store, position: int) -> tuple[float, float]:
-    """The times of the first event, and of the event at a position."""
+    """Return the times of the first event, and of the event at a position."""
     first = next(iter(store.lines(0, position)), None)
     last = next(iter(store.lines_back(position + 1, 1)), None)
     if first is None or last is None:

@@ -1,10 +1,11 @@
-"""Azure AI Personalizer's logs, line by line: each line is an event, or named with the
-reason why it is none.
+"""Logs of Azure AI Personalizer, read line by line: each line is an event, or is
+reported with the reason why it is not.
 
-A log is dsjson by tags (`logs/dsjson.py`), years of it from many versions of a service:
-a broken line must not cost the others, and every line that is no event is reported.
-Rewards outside of the scale mean a wrong scale, not a broken line. Without them the
-history would lack its failures, so they raise.
+A log is dsjson by tags (`logs/dsjson.py`), possibly several years of it from many
+versions of a service. A broken line must not affect the others, and every line that is
+not an event is reported. Rewards outside the scale mean that the scale is wrong, not
+that the line is broken. Skipping them would drop the failures from the history, so they
+raise.
 """
 
 import json
@@ -52,12 +53,12 @@ _LONGEST = 2**24  # maximum bytes per line; 50 actions with 40 features take abo
 
 
 class PersonalizerEvent(NamedTuple):
-    """A decision and its reward in [0, 1] (None where none is known), from a line
-    (from 1) of a file.
+    """A decision from a line (numbered from 1) of a file, and its reward in [0, 1],
+    None if it is unknown.
 
-    `pdrop` is the share of events that were dropped when this one was not. Of an event
-    about several slots there is one for each, with the place from 1 on as `slot`, the
-    EventId as `slate`, and an id made of both.
+    `pdrop` is the share of events that were dropped by sampling. An event about several
+    slots becomes one decision per slot, with the number of the slot, starting at 1, as
+    `slot`, the EventId as `slate`, and an id made of both.
     """
 
     file: str
@@ -77,7 +78,7 @@ class PersonalizerEvent(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A line (from 1) of a file that is no event, and why."""
+    """A line (numbered from 1) of a file that is not an event, and the reason."""
 
     file: str
     line: int
@@ -89,7 +90,7 @@ class Unread(NamedTuple):
 
 
 class RewardsOutside(InvalidInput):
-    """Rewards are outside of the scale; `units` is one that takes them."""
+    """Rewards are outside the scale; `units` is a scale that contains them."""
 
     def __init__(self, sentence: str, units: RewardScale) -> None:
         self.units = units
@@ -97,7 +98,7 @@ class RewardsOutside(InvalidInput):
 
 
 class _NotAnEvent(Exception):
-    """A line is no event."""
+    """A line is not an event."""
 
     def __init__(self, kind: UnreadKind, why: str) -> None:
         self.kind: UnreadKind = kind
@@ -112,20 +113,20 @@ def _broken(why: str) -> _NotAnEvent:
 def events(
     paths: Sequence[Path | str], scale: RewardScale
 ) -> Generator[PersonalizerEvent | Unread, None, None]:
-    """The lines of these files, in their order; rewards in the units of `scale`. Memory
-    does not grow with the log.
+    """Yield the lines of these files in order, with rewards in the units of `scale`.
+    Memory does not grow with the log.
 
-    The slots of an event follow each other. A repeated EventId is refused: the first
-    one counts. The first reward outside of the scale raises.
+    The slots of an event follow each other. A repeated EventId is refused, because the
+    first one counts. The first reward outside the scale raises.
     """
     return _events([path_of(path) for path in paths], scale)
 
 
 def check_rewards(paths: Sequence[Path | str], scale: RewardScale) -> None:
-    """Raise `RewardsOutside` if an event in these files has a reward outside of the
-    scale; no other line is refused.
+    """Raise `RewardsOutside` if an event in these files has a reward outside the scale.
+    Other faults are ignored.
 
-    It reads only the costs of events, so it takes a small part of the time of reading
+    Only the costs of events are read, so this takes a small part of the time of reading
     the events, and no memory.
     """
     first = ""
@@ -161,7 +162,7 @@ def _events(
 def _events_of_line(
     file: str, number: int, content: bytes, scale: RewardScale, known: "_Ids"
 ) -> Sequence[PersonalizerEvent | Unread]:
-    """The events of a line: one for each slot; or the reason why there is none."""
+    """Return the events of a line, one per slot, or the reason why there is none."""
     try:
         event = _object(content)
         decisions = _decisions(event)
@@ -192,7 +193,7 @@ def _events_of_line(
 
 
 def _rewards_outside(content: bytes, scale: RewardScale) -> list[float]:
-    """The rewards of a line that are outside of the scale, if it is an event."""
+    """Return the rewards outside the scale, if the line is an event."""
     try:
         event = _object(content)
         outcomes = event.get("_outcomes")
@@ -205,13 +206,13 @@ def _rewards_outside(content: bytes, scale: RewardScale) -> list[float]:
 
 
 def _is_within(part: object, scale: RewardScale) -> bool:
-    """Whether the cost of an event or a slot, if it has one, is in the scale."""
+    """Return whether the cost of an event or a slot is in the scale, or missing."""
     cost = part.get("_label_cost") if isinstance(part, dict) else None
     return not isinstance(cost, int | float) or scale.low <= -cost <= scale.high
 
 
 def _outside(decisions: list[dict[str, Any]], scale: RewardScale) -> list[float]:
-    """The rewards that are outside of the scale."""
+    """Return the rewards outside the scale."""
     rewards = [decision["reward"] for decision in decisions]
     return [
         reward
@@ -225,14 +226,16 @@ def _reward_rule(value: float, scale: RewardScale) -> str:
 
 
 def _units(low: float, high: float) -> RewardScale:
-    """Personalizer's own units if they contain these rewards, else units that do."""
+    """Return Personalizer's own scale if it contains these rewards, otherwise one that
+    does."""
     if low < -1 or high > 1:
         return RewardScale(low, high)
     return RewardScale(-1.0, 1.0)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file, numbered from 1; a line that is too long is cut."""
+    """Yield the lines of a file, numbered from 1; a line that is too long is
+    truncated."""
     try:
         with path.open("rb") as file:
             number = 0
@@ -246,7 +249,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _object(content: bytes) -> dict[str, Any]:
-    """The JSON object in a line."""
+    """Parse the JSON object in a line."""
     if len(content) > _LONGEST:
         raise _broken(f"must have at most {_LONGEST:,} bytes; it has more")
     try:
@@ -269,7 +272,7 @@ def _refuse(word: str) -> None:
 
 
 def _decisions(event: dict[str, Any]) -> list[dict[str, Any]]:
-    """The decisions of an event, as fields of `PersonalizerEvent`."""
+    """Return the decisions of an event, as fields of `PersonalizerEvent`."""
     if not looks_like(event):
         if "RewardValue" in event or ("EventId" in event and "v" in event):
             id = event.get("EventId")
@@ -298,7 +301,7 @@ def _decisions(event: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _arms(row: dict[str, Any]) -> dict[str, Any]:
-    """The names of the actions, and their features."""
+    """Return the names of the actions, and their features."""
     if "offered" not in row:
         raise _broken("c must have a _tag for each action, which is its name; got none")
     names = make_offer(None, row["offered"]).arms
@@ -308,7 +311,7 @@ def _arms(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decision(row: dict[str, Any]) -> dict[str, Any]:
-    """The fields of one decision."""
+    """Return the fields of one decision."""
     odds = row.get("propensities")
     if odds is None:
         raise _broken("p must be there: the odds of all actions; got none")
@@ -340,7 +343,7 @@ def _id(event: dict[str, Any]) -> str:
 
 
 def _time(event: dict[str, Any]) -> datetime:
-    """The event's time, in UTC."""
+    """Return the event's time, in UTC."""
     text = event.get("Timestamp")
     try:
         if not isinstance(text, str):
@@ -356,7 +359,7 @@ def _time(event: dict[str, Any]) -> datetime:
 
 
 def _share(pdrop: Any) -> float:
-    """The share of events that were dropped."""
+    """Return the share of dropped events."""
     if pdrop is None:
         return 0.0
     is_number = isinstance(pdrop, int | float) and not isinstance(pdrop, bool)
@@ -368,7 +371,7 @@ def _share(pdrop: Any) -> float:
 
 
 class _Ids:
-    """The ids so far and their places, in a temporary file."""
+    """The ids so far with file and line, in a temporary database."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)
@@ -382,7 +385,7 @@ class _Ids:
         self._connection.execute("begin")
 
     def first(self, id: str, file: str, line: int) -> str | None:
-        """The place where an id was before; None for a new id."""
+        """Return the file and line where an id was first read; None for a new id."""
         place = f"{file}, line {line}"
         new = self._connection.execute(
             "insert or ignore into ids values (?, ?)", (id, place)

@@ -1,5 +1,4 @@
-"""Events of another service as a log of ours, and a report of lines that were read and
-lines that were not."""
+"""Convert events of another service to a log, and report which lines were read."""
 
 import json
 from collections import Counter
@@ -50,12 +49,12 @@ _COUNTS = ("lines", "read", "decisions", "rewarded", "known", "unlearnt", "dropp
 class ImportReport:
     """Counts of the lines of a log.
 
-    `read` events have one or several `decisions`, one for each slot; `rewarded`
-    decisions have a reward. `known` events were in the store before. The policy refused
-    `unlearnt` rewards, which are in the store. `dropped` events come from a sample,
-    whose shares of dropped events are from `least` to `most`. `unread` counts lines
-    that are no events by kind, and `named` has the first of them; `sink` gets a line of
-    JSON for each.
+    `read` events have one or several `decisions`, one per slot; `rewarded` decisions
+    have a reward. `known` events were in the store before. `unlearnt` rewards are in
+    the store, but the policy refused them. `dropped` events come from a sample; the
+    share of events that were dropped is between `least` and `most`. `unread` counts
+    lines that are not events by kind, and `named` contains the first of them; every one
+    is written to `sink` as a line of JSON.
     """
 
     lines: int = 0
@@ -74,8 +73,8 @@ class ImportReport:
     def events(
         self, found: Iterable[PersonalizerEvent | Unread]
     ) -> Iterator[PersonalizerEvent]:
-        """The events among what was found, the slots of each one after the other; all
-        of it is counted."""
+        """Yield the events among the lines, the slots of each one after the other, and
+        count everything."""
         for one in progress(found, None, "lines"):
             if isinstance(one, Unread):
                 self.lines += 1
@@ -93,7 +92,7 @@ class ImportReport:
             yield one
 
     def note_unread(self, one: Unread) -> None:
-        """Count and name a line that is no event."""
+        """Count and report a line that is not an event."""
         self.unread[one.kind] += 1
         if one.kind not in _COUNTED and len(self.named) < _NAMED:
             self.named.append(one)
@@ -103,7 +102,7 @@ class ImportReport:
     def refuse(
         self, slots: Sequence[PersonalizerEvent], why: str, kind: UnreadKind = "broken"
     ) -> None:
-        """Name an event, with all its slots, that was read and not imported."""
+        """Report an event that was read and not imported, with all its slots."""
         first = slots[0]
         self.read -= 1
         self.decisions -= len(slots)
@@ -112,8 +111,8 @@ class ImportReport:
         self.note_unread(Unread(first.file, first.line, kind, why))
 
     def sentences(self, most: int = 20) -> list[str]:
-        """The lines that were not read, for people: counts, the effect of dropped
-        events, and the first lines by number."""
+        """Describe the lines that were not read: counts, the effect of dropped events,
+        and the first lines by number."""
         sentences: list[str] = []
         for kind, words in UNREAD.items():
             if self.unread[kind]:
@@ -136,7 +135,7 @@ class ImportReport:
         return sentences
 
     def record(self) -> dict[str, object]:
-        """The report for programs."""
+        """Return the report as JSON."""
         record: dict[str, object] = {name: getattr(self, name) for name in _COUNTS}
         record["pdrop"] = [self.least, self.most] if self.read else None
         record["unread"] = {kind: self.unread[kind] for kind in UNREAD}
@@ -147,8 +146,8 @@ class ImportReport:
 def to_parquet(
     found: Iterable[PersonalizerEvent | Unread], path: Path, report: ImportReport
 ) -> None:
-    """Write events as a Parquet log, in bounded memory. If it is stopped, or there are
-    no events (`report.read` is 0), no file is written."""
+    """Write events as a Parquet log, in bounded memory. No file is written if it is
+    interrupted or there are no events (`report.read` is 0)."""
     try:
         write_log(_logs(report.events(found), report), path, format="parquet")
     except RewardsOutside:
@@ -159,8 +158,8 @@ def to_parquet(
 
 
 def _logs(events: Iterator[PersonalizerEvent], report: ImportReport) -> Iterator[Log]:
-    """Logs of some events each; an event that breaks a rule of logs is named, and left
-    out with all its slots."""
+    """Yield logs of some events each. An event that breaks a rule of logs is reported,
+    and left out with all its slots."""
     lines = by_line(events)
     while True:
         batch = _next_batch(lines)
@@ -178,7 +177,7 @@ def _logs(events: Iterator[PersonalizerEvent], report: ImportReport) -> Iterator
 
 
 def by_line(events: Iterable[PersonalizerEvent]) -> Iterator[list[PersonalizerEvent]]:
-    """The decisions of each event: one, or one for each of its slots."""
+    """Yield the decisions of each event: one, or one per slot."""
     for _, line in groupby(events, key=attrgetter("file", "line")):
         yield list(line)
 
@@ -186,7 +185,7 @@ def by_line(events: Iterable[PersonalizerEvent]) -> Iterator[list[PersonalizerEv
 def _next_batch(
     lines: Iterator[list[PersonalizerEvent]],
 ) -> list[list[PersonalizerEvent]]:
-    """The next events, as many as fit into memory."""
+    """Return the next events, as many as fit into memory."""
     batch: list[list[PersonalizerEvent]] = []
     decisions = 0
     for line in lines:
@@ -207,7 +206,7 @@ def _keeps_rules(line: list[PersonalizerEvent], report: ImportReport) -> bool:
 
 
 def log_of_events(events: list[PersonalizerEvent]) -> Log:
-    """The log of some events, with the same columns for any events."""
+    """Return the log of some events. The columns are the same for any events."""
     rewards = [np.nan if one.reward is None else one.reward for one in events]
     columns: dict[str, Any] = {
         "arm": np.array([one.arm for one in events], dtype=np.int64),

@@ -45,7 +45,7 @@ class PolicyContract(msgspec.Struct):
 
 
 class EvaluationContract(msgspec.Struct, rename="camel"):
-    """A question: the policies, and the time."""
+    """A request for an evaluation: the policies and the time range."""
 
     name: Name
     start_time: str
@@ -55,7 +55,7 @@ class EvaluationContract(msgspec.Struct, rename="camel"):
 
 
 class ApplyContract(msgspec.Struct, rename="camel"):
-    """A policy of an evaluation that should decide from now on."""
+    """A policy of an evaluation that should be served from now on."""
 
     evaluation_id: str
     policy_name: str
@@ -74,7 +74,8 @@ class Action(msgspec.Struct):
 
 
 class RankRequest(msgspec.Struct, rename="camel"):
-    """The actions, in the order in which the program would show them by itself."""
+    """The actions, in the order in which the application would show them without the
+    service."""
 
     actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
     context_features: Features | None = None
@@ -84,7 +85,7 @@ class RankRequest(msgspec.Struct, rename="camel"):
 
 
 class RankEntry(msgspec.Struct):
-    """An action and its exact odds."""
+    """An action and its propensity."""
 
     id: str
     probability: float
@@ -99,12 +100,12 @@ class RankAnswer(DoorAnswer, rename="camel"):
 
     @property
     def id(self) -> str:
-        """The id of the event."""
+        """Id of the event."""
         return self.event_id
 
 
 class PageSlot(msgspec.Struct, rename="camel"):
-    """A slot of a page, and the action that the program would show there."""
+    """A slot of a page, and the action that the application would show there."""
 
     id: Id
     baseline_action: Id
@@ -113,7 +114,7 @@ class PageSlot(msgspec.Struct, rename="camel"):
 
 
 class MultiSlotRequest(msgspec.Struct, rename="camel"):
-    """The actions for several slots; the most important slot comes first."""
+    """The actions for several slots, with the most important slot first."""
 
     actions: Annotated[list[Action], Meta(min_length=1, max_length=MOST_ACTIONS)]
     slots: Annotated[list[PageSlot], Meta(min_length=1, max_length=MOST_ACTIONS)]
@@ -137,7 +138,7 @@ class MultiSlotAnswer(DoorAnswer, rename="camel"):
 
     @property
     def id(self) -> str:
-        """The id of the event."""
+        """Id of the event."""
         return self.event_id
 
 
@@ -162,7 +163,7 @@ class RewardRequest(msgspec.Struct):
 
 class ServiceConfiguration(msgspec.Struct, rename="camel", kw_only=True):
     """The whole configuration of a service. Optional fields that are null or absent
-    stay as they are."""
+    stay unchanged."""
 
     reward_wait_time: str
     default_reward: Annotated[float, Meta(ge=-1, le=1)]
@@ -180,14 +181,14 @@ class ServiceConfiguration(msgspec.Struct, rename="camel", kw_only=True):
 
 
 def text_of(id: Id) -> str:
-    """An id as text; numbers are written as JSON has them."""
+    """Return an id as text; numbers are formatted as in JSON."""
     if isinstance(id, str):
         return id
     return str(id)
 
 
 def checked_id(what: str, given: Id) -> str:
-    """An id as text; an id that cannot be stored is refused."""
+    """Return an id as text; raise if it cannot be stored."""
     id = text_of(given)
     if not is_id(id):
         raise InvalidInput(
@@ -198,8 +199,8 @@ def checked_id(what: str, given: Id) -> str:
 
 
 def request_id(visit: Visit) -> str | None:
-    """The id of the request, by which a repeated request is known; None where there is
-    none that can be stored."""
+    """Return the id of the request, which identifies repeated requests; None if there
+    is none, or if it cannot be stored."""
     sent = visit.header(b"x-ms-client-request-id")
     if is_id(sent):
         return sent
@@ -207,8 +208,8 @@ def request_id(visit: Visit) -> str | None:
 
 
 def event_id(given: Id | None, visit: Visit) -> str | None:
-    """The id of an event, or that of the request, so that a repeated request is no
-    second event."""
+    """Return the id of an event, or that of the request, so that a repeated request
+    creates no second event."""
     if given is None:
         return request_id(visit)
     return checked_id("eventId", given)

@@ -65,8 +65,8 @@ async def rank_slots(experiment: Experiment, visit: Visit) -> MultiSlotAnswer:
 
 
 async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
-    """Write rewards of some slots; others may follow, and slots without one get the
-    default."""
+    """Write rewards of some slots. Others may follow, and slots without a reward get
+    the default."""
     message: MultiSlotRewards = visit.message
     low = experiment.scale.low
     high = experiment.scale.high
@@ -110,7 +110,7 @@ async def activate_slots(experiment: Experiment, visit: Visit) -> Response:
 
 
 def _slot(experiment: Experiment, slot: PageSlot, arms: dict[str, object]) -> SlotEntry:
-    """A slot in our own format; in shadow mode its baseline is the incumbent's
+    """Convert a slot to our own format; in shadow mode its baseline is the incumbent's
     action."""
     name = text_of(slot.id)
     baseline = text_of(slot.baseline_action)
@@ -140,7 +140,7 @@ def _slot(experiment: Experiment, slot: PageSlot, arms: dict[str, object]) -> Sl
 
 
 def _check_baselines(slots: Sequence[PageSlot]) -> None:
-    """Refuse two slots with the same baseline action."""
+    """Raise if two slots have the same baseline action."""
     names = [text_of(slot.baseline_action) for slot in slots]
     for name in names:
         if names.count(name) > 1:

@@ -1,4 +1,4 @@
-"""Rank calls: features as one flat dict of words and numbers, the decision, and the
+"""Rank calls: features as one flat dict of strings and numbers, the decision, and the
 ranking."""
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,10 +28,10 @@ _PLAIN = frozenset((str, int, float, bool, _NONE))
 def flat_features(
     objects: list[dict[str, Any]], where: str, *, needed: bool = False
 ) -> dict[str, Any]:
-    """The features as one flat dict, as `flat` makes it; refusals name `where`.
+    """Return the features as one flat dict, as `flat` makes it; errors name `where`.
 
-    Names must not be empty, and lists contain numbers only. If features are `needed`,
-    one of them must not be null.
+    Names must not be empty, and lists must contain only numbers. If features are
+    `needed`, at least one must not be null.
 
     >>> user = {"user": {"age": 31, "spent": [2.5, 0]}}
     >>> flat_features([user, {"hour": 9, "_tag": "x"}], "contextFeatures")
@@ -59,8 +59,8 @@ def flat_features(
 
 
 def _check(features: Any, where: str) -> None:
-    """Refuse empty names, and lists of other values than numbers; `flat` has checked
-    the depth."""
+    """Raise if a name is empty, or if a list contains anything but numbers; `flat` has
+    checked the depth."""
     objects = features if isinstance(features, list) else [features]
     for one in objects:
         for name, value in one.items():
@@ -82,7 +82,7 @@ def _check_numbers(name: str, values: list[object], where: str) -> None:
 
 
 async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
-    """The ranking of a decision that is on disk."""
+    """Return the ranking of a decision, when it is on disk."""
     request: RankRequest = visit.message
     arms = offer_of(request.actions)
     excluded = {text_of(one) for one in request.excluded_actions or ()}
@@ -112,7 +112,7 @@ async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
 
 
 def offer_of(actions: Sequence[Action]) -> dict[str, object]:
-    """The actions as arms with features; ids that are numbers as text."""
+    """Return the actions as arms with features; numeric ids become text."""
     arms: dict[str, object] = {}
     for action in actions:
         id = action.id if type(action.id) is str else text_of(action.id)
@@ -132,8 +132,8 @@ def check_same(
     arms: Mapping[str, object],
     eligible: Collection[str],
 ) -> None:
-    """Refuse an event that was ranked before among other actions, by the odds of its
-    first answer."""
+    """Raise if an event was ranked before with other actions, according to the
+    propensities of its first answer."""
     if experiment.arms is None:
         has_others = odds.keys() != arms.keys()
     else:
@@ -152,8 +152,8 @@ def ranking_of(
     excluded: Collection[str],
     drawn: str,
 ) -> list[RankEntry]:
-    """The ranking: first the drawn action, then the others by odds. Excluded actions
-    stay at their places, with probability 0.
+    """Return the ranking: the drawn action first, then the others by propensity.
+    Excluded actions stay at their places, with probability 0.
 
     >>> odds = {"a": 0.0, "b": 0.7, "c": 0.1, "d": 0.2}
     >>> [one.id for one in ranking_of(odds, "abcd", {"a"}, "c")]

@@ -1,5 +1,5 @@
-"""The routes of Personalizer's API, with their first version and the code of their
-refusals.
+"""The routes of Personalizer's API, with the version that introduced them and the code
+of their errors.
 
 A new route is one entry here and one function, which takes the experiment and a
 `Visit`.
@@ -38,8 +38,8 @@ _EVALUATION = "/evaluations/{id}"
 
 
 class Way(NamedTuple):
-    """A route, the number of the first version that has it, and the code of refused
-    calls."""
+    """A route, the number of the version that introduced it, and the code of its
+    errors."""
 
     since: int
     code: str
@@ -58,7 +58,7 @@ def _way(
     message: Any = None,
     status: int = 200,
 ) -> Way:
-    """A way whose bodies may be as long as an offer."""
+    """Return a route whose bodies may be as long as an offer."""
     route = Route(
         method,
         f"/personalizer{path}",

@@ -1,12 +1,12 @@
-"""Import the history of another service into a store: its decisions are those of an
-incumbent, with its odds, and our policy learns.
+"""Import the history of another service into a store. Its decisions are those of an
+incumbent, with the incumbent's propensities, and our policy learns from them.
 
-Events are written in groups. For each event the policy draws an arm by the state of
-that moment, as beside any incumbent. Then the group is written with its rewards in one
-commit, and learnt. So the log can be verified, the state is its fold, and a service can
-continue from the store. An import can be resumed: events that the store has are passed
-over, and groups consist of new events, so that a stopped run and its next run leave the
-same log as a single run.
+Events are written in groups. For each event the policy draws an arm with its current
+state, as in shadow mode. Then the group is written with its rewards in one commit, and
+learned. So the log can be verified, the state is its fold, and a service can continue
+from the store. An import can be resumed: events that are in the store are skipped, and
+groups consist of new events. So an interrupted run and its continuation write the same
+log as a single run.
 """
 
 import time
@@ -52,7 +52,7 @@ def to_store(
     report: ImportReport,
 ) -> None:
     """Write events into the store of an experiment, and save a snapshot of the state
-    that has learnt them."""
+    that has learned them."""
     if setup.settings.rule != "first":
         raise InvalidInput(
             'service.reward_rule must be "first" for an import: its rewards are '
@@ -73,7 +73,7 @@ _Slots: TypeAlias = Sequence[PersonalizerEvent]
 
 
 class _Importer:
-    """A store, the state of what it has, and the report."""
+    """A store, the state after its events, and the report."""
 
     def __init__(self, setup: ExperimentSetup, report: ImportReport) -> None:
         self._setup = setup
@@ -88,8 +88,8 @@ class _Importer:
         self._unsaved = 0
 
     def new_events(self, events: Iterator[_Slots]) -> Iterator[_Slots]:
-        """The events that the store does not have. Events that differ from those in the
-        store are named."""
+        """Yield the events that are not in the store. Events that differ from those in
+        the store are reported."""
         while True:
             group = list(islice(events, GROUP))
             if not group:
@@ -106,8 +106,8 @@ class _Importer:
                     yield slots
 
     def _pass_over(self, slots: _Slots, history: Mapping[str, Sequence[Line]]) -> None:
-        """Count an event that the store has, or name it if it differs; write rewards
-        that the store does not have."""
+        """Count an event that is in the store, or report it if it differs; write
+        rewards that are missing in the store."""
         for one in slots:
             difference = _difference(one, history[one.id])
             if difference:
@@ -123,8 +123,8 @@ class _Importer:
             self._append(rewards)
 
     def write(self, group: Sequence[_Slots]) -> None:
-        """Decide, write and learn some events, each with all its slots or not at
-        all."""
+        """Decide, write and learn some events. Each is written with all its slots or
+        not at all."""
         now = now_of(self._folded, self._arms)
         decisions: list[Event] = []
         rewards: list[Event] = []
@@ -148,7 +148,7 @@ class _Importer:
         self._unsaved += sum(isinstance(event, Reward) for event in events)
 
     def _learn(self) -> None:
-        """Bring the state to the end of the log."""
+        """Advance the state to the end of the log."""
         setup = self._setup
         folded = advance(
             self._store,
@@ -170,8 +170,8 @@ class _Importer:
             save_snapshot(self._store, self._folded, time.time())
 
     def _decide(self, now: Now, one: PersonalizerEvent) -> DecisionMade:
-        """The event of a decision: the incumbent's arm and odds, and the draw of the
-        policy beside it."""
+        """Return the event of a decision: the incumbent's arm and propensities, and the
+        policy's own draw."""
         check_json(one.context)
         check_json(one.features, "arms")
         eligible = None
@@ -210,7 +210,7 @@ class _Importer:
 
 
 def _policy_odds(now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
-    """The policy's odds, and the votes behind them."""
+    """Return the policy's propensities, and the votes behind them."""
     question = call.question
     eligible = call.mask
     if now.advise is None or now.weigh is None:
@@ -226,13 +226,13 @@ def _policy_odds(now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
 
 
 def _reward(one: PersonalizerEvent) -> Reward:
-    """The event of a reward that is known."""
+    """Return the event of a known reward."""
     return Reward(one.id, one.reward or 0.0, one.time.timestamp(), sender=SENDER)
 
 
 def _difference(one: PersonalizerEvent, lines: Sequence[Line]) -> str:
-    """The difference between an event and the store under its id; empty if there is
-    none."""
+    """Describe the difference between an event and the decision with its id in the
+    store; empty if there is none."""
     made = decision_line(lines)
     if made is None:
         return f"EventId {one.slate!r:.60} is in the store with other slots"

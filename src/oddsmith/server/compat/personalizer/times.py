@@ -1,4 +1,4 @@
-"""Times as Personalizer's programs read and write them: ISO 8601, in UTC."""
+"""Times as Personalizer's clients read and write them: ISO 8601, in UTC."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ _LAST = 253_402_300_799.0  # the end of the year 9999
 
 
 def time_text(seconds: float) -> str:
-    """A time in seconds since 1970 as text, at most the ends of the years 1 to 9999.
+    """Format a time in seconds since 1970, clipped to the years 1 to 9999.
 
     >>> time_text(1.5)
     '1970-01-01T00:00:01.500Z'
@@ -21,9 +21,9 @@ def time_text(seconds: float) -> str:
 
 
 def seconds_of(what: str, text: str) -> float:
-    """The seconds since 1970 of a time as text; without a zone it is UTC.
+    """Return the seconds since 1970 of a time as text; without a time zone it is UTC.
 
-    Ends of time, which programs send for "always", stay within the years that
+    The extreme times that clients send for "always" are clipped to the years that
     `time_text` can write.
 
     >>> seconds_of("startTime", "1970-01-01T00:01:00.5000000Z")
