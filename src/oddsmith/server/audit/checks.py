@@ -206,7 +206,7 @@ class Opinions(NamedTuple):
 
 
 SPEAKS_NOW = Untested("an expert slept in it that speaks now", excused=True)
-"""An expert that failed, or was late, when the decision was made."""
+"""Result for an expert that failed or was late in the decision, and predicts now."""
 
 
 def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> CheckResult:

@@ -26,8 +26,7 @@ _WORDS = {
     "metric": "metric",
     "metric_correction": "metric corrected",
 }
-"""Names of the events that determine a reward; other events are called by their
-kind."""
+"""Names of the events that determine a reward; other events are named by their kind."""
 
 
 class Happening(NamedTuple):

@@ -15,7 +15,8 @@ __all__ = ["Alarms", "Clock", "DatabaseClock", "JUMP"]
 # maximum seconds between two reads of the clock while alarms are set
 _LOOK = 1.0
 JUMP = 3600.0
-"""Seconds by which a clock is set that make a service doubt it."""
+"""If the machine's clock is set by more than this number of seconds, it is not
+trusted."""
 
 _steady: Callable[[], float] = time.monotonic
 if hasattr(time, "CLOCK_BOOTTIME"):  # continues while a machine is suspended

@@ -16,8 +16,8 @@ from oddsmith.server.store.protocol import Reading, Store
 __all__ = ["ADVICE", "ClockHold", "ClockMark", "HOLD", "last_mark"]
 
 HOLD = 86_400.0
-"""Seconds: a clock that is further after the newest event at a start is doubted, and
-for so long."""
+"""Seconds: a clock that is further after the newest event at a start is not trusted for
+this time."""
 _DAY = 86_400.0
 _log = logging.getLogger(__name__)
 ADVICE = (

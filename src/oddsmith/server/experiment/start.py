@@ -64,7 +64,7 @@ class ExperimentSetup:
     seed: int
     bench: dict[str, Experts]
     trusts_clock: bool = False
-    """Whether the operator vouches for the clock."""
+    """Whether the operator confirms that the clock is right."""
     _stamp: int = field(init=False, default=0)
     writes: ClassVar[bool] = True
     """Whether the experiment is served; otherwise it is only read."""

@@ -13,7 +13,7 @@ __all__ = ["Item", "Statistics", "StatisticsKind", "Step", "after_steps"]
 
 
 Item: TypeAlias = Count | Exposure | Amount | Line
-"""What a step of a fold is about."""
+"""The subject of a step of a fold."""
 
 
 class Step(NamedTuple):

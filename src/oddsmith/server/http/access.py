@@ -18,10 +18,10 @@ __all__ = [
 ]
 
 ANYONE = Key("anyone", ("admin",), (), ())
-"""The key of every caller where no key is needed; it has no token."""
+"""The key of every caller if no key is needed; it has no token."""
 
 STRANGER = Key("", (), (), ())
-"""The key of an unauthenticated caller where keys are needed; it allows nothing."""
+"""The key of an unauthenticated caller if keys are needed; it permits nothing."""
 
 _NO_KEY = Refusal(
     401,

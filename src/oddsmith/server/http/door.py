@@ -19,7 +19,7 @@ from oddsmith.server.http.routes.route import Route
 __all__ = ["Door", "DoorAnswer", "DoorRefusal", "NO_CONTENT", "Visit", "bearer_token"]
 
 NO_CONTENT = Response(204, b"", [])
-"""The answer that has no body."""
+"""An answer without a body."""
 
 
 class DoorRefusal(OddsmithError):

@@ -35,7 +35,7 @@ SAFE_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""Sent with every answer, unless a route has set its own."""
+"""Headers of every answer, unless a route sets its own."""
 
 _CLOSE = (b"connection", b"close")
 _CROWDED = (

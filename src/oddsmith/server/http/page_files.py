@@ -14,7 +14,8 @@ CSP = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Permissions of the page in a browser: load files of this service, and call it."""
+"""Content security policy: the dashboard may load files of this service, and call
+it."""
 
 _KINDS = {
     ".html": b"text/html; charset=utf-8",

@@ -16,7 +16,8 @@ from oddsmith.server.http.wire import server_config
 __all__ = ["GRACE_S", "serve"]
 
 GRACE_S = 10
-"""Seconds that requests under way have when the service stops; then they get 503."""
+"""Seconds that current requests have when the service stops; after that they get
+503."""
 
 
 def serve(

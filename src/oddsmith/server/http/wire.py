@@ -19,8 +19,8 @@ from oddsmith.server.http.response import Refusal
 __all__ = ["BACKLOG", "Wire", "server_config"]
 
 BACKLOG = 4_096
-"""Connections that may wait to be accepted; beyond that the kernel drops attempts, and
-clients try again after a second."""
+"""Connections that may wait to be accepted. Beyond that the kernel drops attempts, and
+clients retry after a second."""
 
 _requests = logging.getLogger("uvicorn.error.requests")
 # Unauthenticated clients could fill the log with broken requests, so those are only

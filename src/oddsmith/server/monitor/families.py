@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 ARMS = 100
-"""Arms of an experiment with a series of their own; others are counted together."""
+"""Maximum number of arms with their own series; other arms are counted together."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
@@ -168,8 +168,8 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Scrape], float | None]]
         lambda s: s.experiment.follower.refused,
     ),
 )
-"""Metrics with one number for each experiment: name, kind, summary, and the number
-(None: there is none yet)."""
+"""Metrics with one number per experiment: name, kind, summary, and a function that
+returns the number (None: there is none yet)."""
 
 
 def decisions_by_arm(scrapes: Sequence[Scrape]) -> Family:

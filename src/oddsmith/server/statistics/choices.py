@@ -21,7 +21,7 @@ from oddsmith.server.store.protocol import Draw
 __all__ = ["ChoiceSums", "MOST"]
 
 MOST = 100
-"""Number of experts that are compared: the first ones."""
+"""Maximum number of experts that are compared."""
 _WAIT = 64  # rewards per batch
 # units such that sums of 10^8 rewards with the largest weight do not overflow
 _UNITS = np.array([2.0**20, 2.0**20, 2.0**10, 2.0**10])[:, None]

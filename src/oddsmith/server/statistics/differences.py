@@ -34,10 +34,10 @@ from oddsmith.server.store.protocol import Draw
 __all__ = ["Comparison", "Differences", "POLICY"]
 
 POLICY = "policy"
-"""The candidate that is the policy itself; others are arms."""
+"""Name of the candidate that is the policy itself; other candidates are arms."""
 _CONTROL, _TARGET = 1, 0
 _MOST_ARMS = 20
-"""Candidates that are arms, at most."""
+"""Maximum number of arms that are candidates."""
 _WAIT = 128
 _REWARD = Metric(REWARD, role="primary", high=1.0)
 _UNIT = RewardScale(0.0, 1.0)

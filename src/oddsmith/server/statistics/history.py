@@ -12,7 +12,7 @@ __all__ = ["History", "MOST_NAMED", "Mark", "Point", "point_of"]
 _MOST = 200  # maximum number of points
 _MARKS = 100  # maximum number of marks for corrections, and again for other marks
 MOST_NAMED = 50
-"""Experts of a point whose weights have names."""
+"""Maximum number of experts that a point lists by name."""
 
 
 class Point(NamedTuple):

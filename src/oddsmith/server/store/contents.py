@@ -31,7 +31,7 @@ __all__ = [
 DIGEST = 16
 """Bytes of a digest."""
 LEASE = 60.0
-"""Seconds in which a row of features that is offered again need not be written
+"""Seconds in which a row of features need not be written again when it is offered
 again."""
 
 _MOST = 50_000  # rows whose last write time is cached
@@ -160,4 +160,4 @@ def _plain_value(value: object) -> object:
 written = json.JSONEncoder(
     allow_nan=False, default=_plain_value, separators=(",", ":")
 ).encode
-"""JSON as stores write it."""
+"""Encodes JSON in the format of stores."""

@@ -40,24 +40,24 @@ __all__ = [
 ]
 
 ARMS = "arms"
-"""The setting of a `ConfigurationChange` with all arms from there on; new arms are at
-the end."""
+"""The setting of a `ConfigurationChange` that lists all arms from then on; new arms are
+at the end."""
 CLOCK = "clock"
 """The setting of a `ConfigurationChange` about a clock that was far from the newest
 event, or that the operator confirmed."""
 KERNELS = "kernels"
-"""The setting of a `ConfigurationChange` that names the arithmetic from there on; the
-state is folded again."""
+"""The setting of a `ConfigurationChange` that names the kernels from then on; the state
+is folded again."""
 METRICS = "metrics"
-"""The setting of a `ConfigurationChange` that declares the metrics; the last one holds
-for the whole log."""
+"""The setting of a `ConfigurationChange` that declares the metrics; the last one
+applies to the whole log."""
 SETTINGS = "personalizer"
-"""The setting of a `ConfigurationChange` that stands over the policy file from there
-on; the last one counts."""
+"""The setting of a `ConfigurationChange` that overrides the policy file from then on;
+the last one counts."""
 _FIRST = -62_135_596_800.0
 _END = 253_402_300_800.0  # seconds since 1970; the range covers the years 1 to 9999
 LONGEST_ID = 256
-"""Characters in an id, a key, or the name of a unit, an expert or an arm."""
+"""Maximum characters of an id, a key, or the name of a unit, an expert or an arm."""
 _LONGEST_PART = 160
 _LARGEST_AMOUNT = 1e100
 DecisionKind: TypeAlias = Literal[
@@ -69,7 +69,7 @@ DecisionKind: TypeAlias = Literal[
     "metric",
     "metric_correction",
 ]
-"""The kinds of events about one decision, which `history` of a store returns."""
+"""The kinds of events about one decision, which a store's `history` returns."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
 
 
@@ -340,7 +340,7 @@ Event: TypeAlias = (
     | ExpertChange
     | ConfigurationChange
 )
-"""Anything a store keeps."""
+"""Any event that a store contains."""
 
 
 def _check_reward(decision: str, value: float, time: float) -> None:

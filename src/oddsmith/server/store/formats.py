@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 SCHEMAS = {"oddsmith store 3": Path(__file__).parent / "sqlite" / "schema.sql"}
-"""The tables of each format in SQL, as a file has them: backups of older formats are
-written by these."""
+"""SQL files with the tables of each format. Backups of older formats are written with
+these tables."""
 
 
 class Migration(NamedTuple):
@@ -41,8 +41,8 @@ class Migration(NamedTuple):
 
 
 MIGRATIONS: dict[str, Migration] = {}
-"""From each format that can be brought forwards; 3 is the first one that is kept, and
-there is none after it yet."""
+"""Migrations by the format that they start from. Format 3 is the first supported one,
+and there is no later one yet."""
 
 
 def steps_from(got: str) -> list[Migration]:

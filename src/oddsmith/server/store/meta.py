@@ -53,7 +53,7 @@ _JOINS = (
 
 
 About: TypeAlias = Mapping[str, object]
-"""Facts about an experiment, which JSON can hold."""
+"""Facts about an experiment that can be written as JSON."""
 
 
 class AnotherPolicy(BadFile):

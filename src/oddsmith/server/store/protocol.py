@@ -156,13 +156,14 @@ DECISION_KINDS: tuple[DecisionKind, ...] = get_args(DecisionKind)
 KINDS: tuple[EventKind, ...] = (*DECISION_KINDS, *get_args(ExperimentKind))
 
 Rule: TypeAlias = Literal["first", "first_at_close", "sum"]
-"""How rewards of one decision make one, and when: the first counts at once; or the
-first, or the sum of all, counts when the window closes, where its absence counts."""
+"""How the rewards of one decision are combined. "first": the first one counts when it
+arrives. "first_at_close" and "sum": the first one, or the sum of all, counts when the
+window closes; without a reward, the default counts."""
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 Late: TypeAlias = Literal["arrives", "rewrites"]
-"""Where a reward after its default counts: where it stands, changing what was learnt;
-or, rewriting history, there."""
+"""Where a reward that comes after the default counts: at its own position ("arrives"),
+or at that of the default, which rewrites history ("rewrites")."""
 
 
 class Line(NamedTuple):
@@ -289,15 +290,16 @@ class Foldable(Protocol):
     """The methods of a store that a fold uses."""
 
     rule: Rule
-    """How rewards of one decision make one."""
+    """How the rewards of one decision are combined."""
     late: Late
-    """Where a reward after its default counts."""
+    """Where a reward that comes after the default counts."""
     zero: float
-    """Nothing, in the units of rewards, on the scale from 0 to 1: what a sum of no
-    parts is."""
+    """The user's 0 on the scale from 0 to 1, which is the value of a sum without
+    parts."""
 
     reward_weights: Mapping[str, float]
-    """What the reward is made from: weights of metrics, on the scale from 0 to 1."""
+    """Weights of the metrics that the reward is computed from, on the scale from 0 to
+    1."""
     metrics: Mapping[str, Mapping[str, Any]]
     """The declarations of metrics, as JSON by name."""
 
@@ -326,23 +328,25 @@ class Reading(Foldable, Protocol):
     """The methods of a store that need no policy."""
 
     about: dict[str, Any]
-    """The facts about the experiment that were given when the store was made: JSON."""
+    """Facts about the experiment from when the store was made, as JSON."""
     experts: tuple[str, ...] | None
-    """The experts whose predictions the first decisions hold as advice; None where they
-    hold none, or votes."""
+    """The experts whose predictions are the advice of the first decisions; None if
+    these contain no advice, or votes."""
     fingerprint: str
-    """That of the policy it was made with."""
+    """Fingerprint of the policy that the store was made with."""
     description: Any
-    """What the fingerprint was made from, as JSON."""
+    """Description of the policy that the fingerprint was computed from, as JSON."""
     gapless: bool
-    """Whether positions are 1, 2, 3 and so on, so that a missing one was taken away."""
+    """Whether positions are 1, 2, 3 and so on, so that a missing one means that an
+    event was deleted."""
     secret: bytes
-    """What keys the digests that states hold of names and categories: 16 bytes."""
+    """Key of the digests of names and categories in states: 16 bytes."""
     epochs: list[tuple[str, int]]
-    """The names that the store has had, and the positions after which: a new one each
-    time it was restored."""
+    """Names of the store, each with the position after which it applies; every restore
+    adds a new one."""
     backup: BackupFacts | None
-    """Of a backup, and of what was restored from one; else None."""
+    """Facts of a backup, or of the backup that the store was restored from; None for
+    other stores."""
 
     def head(self) -> int:
         """Return the last position that readers may see; 0 if there is none."""

@@ -61,9 +61,9 @@ __all__ = [
 ]
 
 Form: TypeAlias = tuple[int, str]
-"""The number of arms, and how votes over them are kept."""
+"""The number of arms, and the encoding of votes for them."""
 WHOLE = (("u1", 2**8 - 1), ("<u2", 2**16 - 1))
-"""Types of whole numbers; the last number of each stands for no arm."""
+"""Integer types, with the largest value of each, which stands for "no arm"."""
 _NO_ARM = dict(WHOLE)
 
 
@@ -107,7 +107,7 @@ def shared(cast: Bools) -> Array:
 
 
 EARLY = ("reward", "activation", "metric")
-"""The kinds of lines that may come before the decision they are about."""
+"""The kinds of lines that may come before their decision."""
 
 _UNIFORM = "uniform"
 _NUMBERS = ("propensities", "advice", "bonus", "log_weights")

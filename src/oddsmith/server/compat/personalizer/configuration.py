@@ -127,7 +127,7 @@ _CONSTANT = {
     "rewardAggregation": "the store's",
     "explorationPercentage": "the policy's: change it in a new policy file",
 }
-"""Fields that must not change, and their owners."""
+"""Fields that must not change, and what defines them."""
 _DURATIONS = ("rewardWaitTime", "modelExportFrequency", "autoOptimizationFrequency")
 
 

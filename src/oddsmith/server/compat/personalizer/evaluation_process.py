@@ -27,7 +27,8 @@ from oddsmith.server.store.protocol import Reading
 __all__ = ["CELLS", "answer", "log_between", "main"]
 
 CELLS = 5_000_000
-"""Decisions times actions that one evaluation reads: a matrix of them has 40 MB."""
+"""Maximum of decisions times actions in one evaluation; a matrix of this size takes 40
+MB."""
 # nice value: a tenth of the CPU share of the service if both need the same core
 _NICE = 10
 _UNUSED = (

@@ -47,7 +47,7 @@ UNREAD: dict[UnreadKind, str] = {
     "skipped": "not to be learnt from (_skipLearn)",
     "empty": "empty",
 }
-"""Why a line is no event, in words."""
+"""Reasons why a line is not an event, in words."""
 
 _LONGEST = 2**24  # maximum bytes per line; 50 actions with 40 features take about 50 kB
 

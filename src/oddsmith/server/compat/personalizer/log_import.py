@@ -29,7 +29,7 @@ __all__ = ["ImportReport", "by_line", "log_of_events", "to_parquet"]
 _ROWS = 1000  # decisions in memory at a time; each may have 50 arms with 40 features
 _NAMED = 1000  # line numbers in the report; a complete list goes into a file
 _COUNTED: tuple[UnreadKind, ...] = ("empty", "skipped")
-"""Kinds of lines that are counted, and not named in the text."""
+"""Kinds of lines that are counted but not listed in the text."""
 _COLUMNS = {
     "propensities": "odds",
     "eligible": "eligible",
@@ -41,7 +41,7 @@ _COLUMNS = {
     "slate": "slate",
     "slot": "slot",
 }
-"""Columns of a log, and the fields of events that they have."""
+"""Columns of a log, with the fields of events that they are filled from."""
 _COUNTS = ("lines", "read", "decisions", "rewarded", "known", "unlearnt", "dropped")
 
 

@@ -27,8 +27,8 @@ VERSIONS = (
     "v1.1-preview.3",
     "2022-09-01-preview",
 )
-"""The versions in their order; the last one is a parameter of the query, the others
-stand in the path."""
+"""The versions in order. The last one is a parameter of the query; the others are part
+of the path."""
 
 _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _REWARD: frozenset[Scope] = frozenset({"reward"})

@@ -41,7 +41,7 @@ from oddsmith.server.store.protocol import Line, decision_line
 __all__ = ["GROUP", "SENDER", "to_store"]
 
 GROUP = 50
-"""The number of events that one state decides and one commit writes."""
+"""Number of events that are decided with the same state and written with one commit."""
 SENDER = "import"
 """The sender of imported events."""
 

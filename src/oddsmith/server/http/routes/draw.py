@@ -49,8 +49,8 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 ENTRY_ARMS = 100_000
-"""The largest number of arms in all decisions of one request: work and answer grow with
-it."""
+"""Maximum number of arms in all decisions of one request, because work and answer grow
+with it."""
 _ODDS_ARMS = 100  # answers contain all propensities up to this number of arms
 
 

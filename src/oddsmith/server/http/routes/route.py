@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 65_536
 OFFER_BYTES = 1 << 20
-"""Bytes of a body with arms in it, and of a batch."""
+"""Maximum bytes of a body with arms, and of a batch."""
 BATCH_BYTES = OFFER_BYTES
 _READS = (400, 401, 403, 404, 408, 413, 414, 422, 429, 431, 503)
 WRITES = (*_READS, 507)
-"""Statuses of refusals of a route that writes."""
+"""Error statuses of a route that writes."""
 CHANGES = (*WRITES, 409)
-"""The same, where something else may have been kept before."""
+"""Error statuses of a route that writes and can conflict with stored values."""
 DECIDE: frozenset[Scope] = frozenset({"decide"})
 REWARD: frozenset[Scope] = frozenset({"reward"})
 READ: frozenset[Scope] = frozenset({"read"})

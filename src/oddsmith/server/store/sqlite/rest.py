@@ -50,8 +50,8 @@ class RestingStore(StoreReader):
 
     queries = SQLiteReader.queries
     append: Callable[[Sequence[Event]], "Future[_Receipts]"]
-    """As `Store.append`: that of the open store itself, and `append_later` at all other
-    times."""
+    """`Store.append`: that of the inner store while it is open, otherwise
+    `append_later`."""
 
     def __init__(
         self, path: str | Path, make: Callable[[], SQLiteStore], stores: OpenStores
