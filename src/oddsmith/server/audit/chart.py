@@ -276,7 +276,7 @@ def _check_time(chart: Chart, line: Line) -> None:
 def _read_windows(chart: Chart) -> None:
     """Count the reward windows, and the overdue ones.
 
-    Without a window, a decision is overdue after a day.
+    If there is no window, a decision is overdue after a day.
     """
     window = window_of(chart.reading)
     patience = _DAY if window is None else window + _GRACE

@@ -109,7 +109,7 @@ class Experiment:
 
     @property
     def has_units(self) -> bool:
-        """Whether the holdout is by unit."""
+        """Whether the holdout is assigned by unit."""
         return self.assigner is not None and self.assigner.has_units
 
     @property
@@ -188,8 +188,8 @@ class Experiment:
         return refused
 
     async def unlearnable_ids(self, ids: Sequence[str]) -> set[str]:
-        """Return the open decisions whose context was erased, if experts learn from
-        contexts."""
+        """Return the ids of open decisions from which experts can no longer learn,
+        because their context was erased."""
         if not self.follower.now.in_place:
             return set()
         return await asyncio.to_thread(self._erased_ids, ids)
@@ -253,7 +253,8 @@ class Experiment:
         return task
 
     def _keep_settings(self) -> None:
-        """Close windows and erase contexts by the current settings."""
+        """Apply the current settings to the closing of windows and the erasing of
+        contexts."""
         if not self.setup.writes:
             return
         if self.settings.window is not None:
@@ -269,7 +270,8 @@ class Experiment:
             self._erasing = self._begin(self._erase(age * _DAY))
 
     def _keep_windows(self, window: float) -> None:
-        """Close windows of this length."""
+        """Set the length of reward windows; start to close them if this is the first
+        call."""
         if self._windows is not None:
             self._windows.change(window, self.settings.default)
             return

@@ -49,10 +49,10 @@ _BACKOFF = 0.5  # seconds before retrying a store that failed
 class Now(NamedTuple):
     """The state that decisions use, as of a position, with its policy.
 
-    `advise` asks the experts, `cast` applies bounds to their advice, and `weigh` turns
-    it into odds; each is None if the policy has no such step. If `inline`, no expert
-    needs a thread. If `in_place`, learning writes into the state. `arms` are the arms
-    of the state; None if they come with calls.
+    `advise` asks the experts, `cast` applies bounds to their advice, and `weigh`
+    computes propensities from it; each is None if the policy has no such step. If
+    `inline`, no expert needs a thread. If `in_place`, learning changes the state in
+    place. `arms` are the arms of the state; None if they come with calls.
     """
 
     state: State
@@ -68,8 +68,8 @@ class Now(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The next steps, up to `head`; `due` describes them, `left` the lines after
-    them."""
+    """The next steps, up to `head`. `due` describes them; `left` contains the lines
+    after them."""
 
     head: int
     due: Due
@@ -82,11 +82,13 @@ class Follower:
 
     If a line rewrites history, the state is folded again, from the last state before
     the change (in memory or a snapshot). Decisions use the old state until the new one
-    is complete. After a refold the next one waits as long as the last one took, so
-    refolds take at most half of the time; lines that rewrite history wait together. An
-    expert is loaded before it joins. A reward is refused if an expert raises while it
-    learns. `learning` is locked while a state is written in place. If `torn`, a state
-    may be half written; it is never saved, and is restored.
+    is complete. After a refold, the next one is delayed for as long as the last one
+    took, so that refolds take at most half of the time. Lines that rewrite history in
+    the meantime are folded together.
+
+    An expert is loaded before it joins. A reward is refused if an expert raises while
+    it learns. `learning` is the lock that is held while a state is updated in place. If
+    `torn`, a state may be half updated; it is never saved, and is restored.
     """
 
     def __init__(self, setup: ExperimentSetup, clock: Callable[[], float]) -> None:
@@ -142,14 +144,15 @@ class Follower:
         return max(0.0, self._clock() - self._oldest)
 
     def forget(self, *, for_good: bool = False) -> None:
-        """Forget the states in memory, because contexts were erased.
+        """Delete the states in memory, because contexts were erased.
 
-        A refold then starts where it would after a restart, and on every replica.
+        A refold then starts from the same state as after a restart, and as on every
+        replica.
         """
         self._ladder.forget(for_good)
 
     def wake(self) -> None:
-        """Look for new events."""
+        """Check for new events."""
         self._wake.set()
 
     async def run(self, poll: float | None) -> None:
@@ -199,7 +202,8 @@ class Follower:
             await self._waiters.wait(position)
 
     async def wait_beyond(self, after: int) -> None:
-        """Wait until the state is beyond a position, without starting a look."""
+        """Wait until the state is beyond a position, without checking for new
+        events."""
         if self.now.position <= after:
             await self._waiters.wait(after + 1)
 
@@ -264,7 +268,7 @@ class Follower:
         return recent
 
     async def save(self) -> None:
-        """Keep a snapshot of the current state."""
+        """Save a snapshot of the current state."""
         # The state may be updated in place: hold the lock while it is serialized.
         async with self.learning:
             folded = self._folded
@@ -304,7 +308,8 @@ class Follower:
     ) -> FoldState:
         """Return the state at `head`.
 
-        States in between are not published: a value may come from a later correction.
+        States in between are not published, because they may contain values from later
+        corrections.
         """
         if folded.policy.in_place:
             async with self.learning:
@@ -350,13 +355,13 @@ class Follower:
         return folded._replace(refused=new)
 
     async def _mend(self) -> None:
-        """Restore a state that is half written; the caller holds `learning`."""
+        """Restore a state that is half updated; the caller holds `learning`."""
         whole = await self._recover(self._folded.position)
         self.torn = False
         self._become(whole._replace(refused=()))  # these refusals are counted already
 
     def _become(self, folded: FoldState) -> None:
-        """Publish a state."""
+        """Publish a state to decisions."""
         before = self.now
         arms = self._arms
         if folded.policy is before.policy and before.state is not None:
@@ -395,7 +400,7 @@ def now_of(folded: FoldState, arms: Arms | None) -> Now:
 
 
 def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """Yield the steps in short parts."""
+    """Split the steps into short lists."""
     part: list[Step] = []
     arms = 0
     for step in steps:

@@ -32,9 +32,9 @@ class PositionWaiters:
 
 
 class LongPolls:
-    """Calls that wait for news, at most `most` per process.
+    """Calls that wait for changes, at most `most` per process.
 
-    `end` answers them at once, and refuses new ones.
+    `end` answers them immediately, and refuses new ones.
     """
 
     def __init__(self, most: int = 100) -> None:
@@ -43,7 +43,7 @@ class LongPolls:
         self._limits: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
 
     async def wait(self, news: Callable[[], Awaitable[None]], seconds: float) -> None:
-        """Wait for news, at most this number of seconds."""
+        """Wait for changes, for at most this number of seconds."""
         if self._is_ended:
             raise Busy("the service stops; ask again in a second")
         if len(self._limits) >= self._most:

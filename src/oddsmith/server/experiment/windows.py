@@ -20,10 +20,10 @@ class Windows:
     """Closes windows in the order in which they opened; `close_due` moves a cursor over
     the log.
 
-    Replicas can do this at the same time, because a decision can have only one default.
-    If a clock was ahead, its windows opened in the future. They are put aside until
-    their time, so they do not delay the others. Decisions among `unlearnable_ids` get
-    no default.
+    Several replicas can do this at the same time, because a decision can have only one
+    default. If a clock was ahead, windows may open in the future. They are set aside
+    until their time, so that they do not delay the others. Decisions among
+    `unlearnable_ids` get no default.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Windows:
         self.wake()
 
     def wake(self) -> None:
-        """Look for new windows."""
+        """Check for new windows."""
         self._wake.set()
 
     async def run(self, alarms: Alarms | None) -> None:

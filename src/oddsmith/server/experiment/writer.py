@@ -48,7 +48,7 @@ class Writes:
         self.buckets = [0] * (len(BUCKETS) + 1)
 
     def note_commit(self, took: float, receipts: _Receipts) -> None:
-        """Count a commit that took so many seconds."""
+        """Count a commit that took this number of seconds."""
         self.commits += 1
         self.seconds += took
         self.last = time.monotonic()
@@ -99,7 +99,7 @@ class Writer:
         return future
 
     def _send(self) -> None:
-        """Hand the next batch over to the store, and answer once it is on disk."""
+        """Pass the next batch to the store, and answer when it is on disk."""
         batch = self._waiting
         self._waiting = []
         self._count = 0
@@ -130,7 +130,7 @@ class Writer:
         begun: float,
         handed: "asyncio.Future[Future[_Receipts]]",
     ) -> None:
-        """Answer a batch that a thread has handed over, once it is on disk."""
+        """Answer a batch that a thread has passed to the store, when it is on disk."""
         try:
             written = handed.result()
         except Exception as error:
@@ -162,7 +162,7 @@ class Writer:
     def _tell(
         self, batch: list[_Waiting], begun: float, last: bool, done: "Future[_Receipts]"
     ) -> None:
-        """Hand the result of the store's thread to the event loop."""
+        """Pass a result from the store's thread to the event loop."""
         took = time.perf_counter() - begun
         # if the loop is closed, no request waits for an answer
         with suppress(RuntimeError):

@@ -1,5 +1,5 @@
-"""The fold: the state of a policy from the events of a store, by snapshots and
-steps."""
+"""The fold: compute the state of a policy from the events of a store, with
+snapshots."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping

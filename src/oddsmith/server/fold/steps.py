@@ -1,4 +1,4 @@
-"""The next steps of a fold, in order, and whether later lines rewrote earlier steps."""
+"""The next steps of a fold, in order, and the first step that later lines rewrote."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest

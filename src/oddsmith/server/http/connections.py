@@ -24,7 +24,7 @@ class Connection(Protocol):
     """A connection that can be closed to make room."""
 
     def drop(self) -> None:
-        """Close at once."""
+        """Close the connection immediately."""
 
 
 @dataclass(eq=False)

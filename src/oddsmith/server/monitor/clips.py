@@ -15,10 +15,11 @@ __all__ = ["last_clips"]
 
 
 def last_clips(rows: Sequence[Array], policy: Policy, state: State) -> list[ClipCount]:
-    """Return the experts with predictions at an end of their clip, most often first.
+    """Return the experts with predictions at an end of their clip, by decreasing
+    number.
 
     `rows` (N,) are the predictions of the last decisions for the drawn arms. The list
-    is empty for policies that weigh votes only, because they ignore predictions.
+    is empty for policies that only weigh votes, because they ignore predictions.
     """
     bank = policy.bank
     inner = policy

@@ -42,7 +42,8 @@ _NOTHING = (
 def promise(
     policy: Policy, arms: Sequence[str] | None, steps: int, *, shadow: bool = False
 ) -> GuaranteeCheck:
-    """Return the bound on the regret after so many decisions, or why there is none.
+    """Return the bound on the regret after this number of decisions, or the reason why
+    there is none.
 
     Rewards are on the scale from 0 to 1. If `shadow`, an incumbent has acted.
     """

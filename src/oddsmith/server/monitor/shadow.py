@@ -46,7 +46,8 @@ def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
 
 
 def _forecast(target: Target, ours: Value, gap: float) -> str:
-    """Forecast how many similar decisions distinguish the two, by the planner."""
+    """Forecast how many similar decisions are needed to distinguish the two, with the
+    planner."""
     if gap <= 0:
         return "So far it would have been no better."
     second = max(target.squares / target.n, 1.0)

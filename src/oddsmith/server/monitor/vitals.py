@@ -127,7 +127,7 @@ def _sentence(experiment: Experiment, hold_up: HoldUp | None, lag: Lag) -> str:
 
 
 def vitals_of(experiment: Experiment, hold_up: HoldUp | None) -> Vitals:
-    """Return the vitals of an experiment, without a read of its store."""
+    """Return the vitals of an experiment, without reading its store."""
     follower = experiment.follower
     writes = experiment.writer.writes
     lag = lag_of(experiment, hold_up)

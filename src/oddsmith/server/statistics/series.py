@@ -178,7 +178,7 @@ class Series:
         return places
 
     def _move_to(self, index: int, named: NamedArms) -> None:
-        """Make this the newest bucket, and pass older ones on to the coarser rings."""
+        """Make this the newest bucket, and add older ones to the coarser rings."""
         self.newest = index
         self._widen(named)
         old = self.hour.pop_until(index - _HOUR)

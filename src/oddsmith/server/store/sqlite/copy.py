@@ -1,5 +1,5 @@
-"""Whole stores as files: a copy as of one moment while a service writes, or a new file
-that is filled row by row."""
+"""Copies of whole stores: an existing store as of one moment while a service writes, or
+a new file that is filled row by row."""
 
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
@@ -77,7 +77,7 @@ def read_pieces(
 
 @contextmanager
 def changing(part: Path) -> Iterator[sqlite3.Connection]:
-    """Return a connection to an unfinished file, without syncs and side files."""
+    """Yield a connection to an unfinished file, without syncs and additional files."""
     with closing(
         sqlite3.connect(part, isolation_level=None, check_same_thread=False)
     ) as connection:

@@ -1,5 +1,4 @@
-"""SQLiteReader: what a store in one file holds; it can be read while a service
-writes."""
+"""SQLiteReader: read a store in one file, possibly while a service writes it."""
 
 import json
 import sqlite3

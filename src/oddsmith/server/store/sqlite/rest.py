@@ -31,8 +31,8 @@ _OLDEST = (
 
 
 class _IdleState(NamedTuple):
-    """A store when its files were closed: last position, oldest context, and the state
-    of its files."""
+    """The state of a store when its files were closed: its last position, its oldest
+    context, and the signature of its files."""
 
     head: int
     oldest: float
@@ -42,10 +42,10 @@ class _IdleState(NamedTuple):
 class RestingStore(StoreReader):
     """A store that closes its files, thread and lock while it is idle.
 
-    The next call opens them again, by `make`. It must then be the same store, with all
-    events that were answered; otherwise calls fail until the right one is back. They
-    also fail if another process uses the file. `append` never waits for the files,
-    which are opened in another thread.
+    The next call opens them again with `make`. The files must then be those of the same
+    store, with all events that were answered. Otherwise, or if another process uses the
+    file, calls fail until the store is back. `append` never waits for the files, which
+    are opened in another thread.
     """
 
     queries = SQLiteReader.queries
@@ -79,7 +79,8 @@ class RestingStore(StoreReader):
 
     @property
     def idle_since(self) -> float | None:
-        """The time of the last call; None if it is closed, in use, or moving."""
+        """The time of the last call; None if the store is closed, in use, or being
+        opened or closed."""
         inner = self._inner
         if inner is None or self._is_moving or self._users or self._waiting:
             return None
@@ -90,7 +91,7 @@ class RestingStore(StoreReader):
 
     @property
     def write_trouble(self) -> str:
-        """The reason why it cannot write; a store with trouble stays open."""
+        """The reason why the store cannot write. A store with a fault stays open."""
         inner = self._inner
         return "" if inner is None else inner.write_trouble
 
@@ -174,7 +175,7 @@ class RestingStore(StoreReader):
 
     @contextmanager
     def awake(self) -> Iterator[SQLiteStore]:
-        """Return the store, and keep its files open meanwhile."""
+        """Yield the open store, and keep its files open during the block."""
         inner = self._open()
         try:
             yield inner

@@ -107,14 +107,14 @@ class _Uncommitted(NamedTuple):
 
 
 class SQLiteStore(SQLiteReader):
-    """A store in one file, for one process: a second one is refused.
+    """A store in one file, for one process; a second process is refused.
 
-    Events that are queued while a group is written make the next group, with one commit
+    Events that are queued while a group is written form the next group, with one commit
     and one sync to disk. If no write is running, the caller inserts and the writer
-    thread only commits: this halves the work for one busy thread, such as an event
-    loop. Receipts come after the commit. If the disk fails or is full, writes fail,
-    `write_trouble` contains the reason, and the store tries again by itself. The thread
-    checks once a second whether the file is still in its place.
+    thread only commits. This halves the work if a single thread, such as an event loop,
+    makes most calls. Receipts come after the commit. If the disk fails or is full,
+    writes fail, `write_trouble` contains the reason, and the store retries by itself.
+    The thread checks once a second whether the file was moved or replaced.
 
     >>> from tempfile import TemporaryDirectory
     >>> from oddsmith.experts.external import GivenExperts
@@ -167,7 +167,8 @@ class SQLiteStore(SQLiteReader):
 
     @property
     def last_answer(self) -> int:
-        """The last position that was answered, or that it had when it was opened."""
+        """The last position that was answered; initially, the last position in the
+        file."""
         return self._writing.answered
 
     @property
@@ -229,7 +230,8 @@ class SQLiteStore(SQLiteReader):
         return erased
 
     def _is_read(self) -> bool:
-        """Empty the write-ahead log; return whether another program reads it."""
+        """Truncate the write-ahead log; return whether another program is reading
+        it."""
         try:
             with self._writing.lock, self._reader:
                 (was_busy, *_) = self._writing.connection.execute(
@@ -257,7 +259,7 @@ class SQLiteStore(SQLiteReader):
         raise StoreFailed(f"{self.path} takes no more events: it is closed")
 
     def _write_on(self) -> None:
-        """The writer thread: group after group until the store is closed."""
+        """Run the writer thread: write groups until the store is closed."""
         going = True
         pause = 1.0
         while going:
@@ -285,9 +287,11 @@ class SQLiteStore(SQLiteReader):
     def _begin(
         self, rows: list[EventRow], future: "Future[tuple[Receipt, ...]]"
     ) -> bool:
-        """Insert in the caller's thread, which has the lock; the writer thread commits.
+        """Insert in the caller's thread, which holds the lock; the writer thread
+        commits.
 
-        Return False if another program has a lock: the writer thread waits for it.
+        Return False if another program holds a lock; then the writer thread waits for
+        it.
         """
         try:
             # a failed snapshot may have released the lock in the meantime

@@ -37,16 +37,16 @@ _PROBE = "x" * 65536
 
 
 class WritePath:
-    """The connection that writes, its `lock`, and its faults.
+    """The writing connection, its `lock`, and its faults.
 
     There are three kinds of faults. A full disk or another program's lock is temporary:
-    the connection stays. After any other error of the disk the connection is closed,
-    because the system's cache may differ from the disk after a failed sync. A new
-    connection writes all answered events into the file, syncs it and counts them. A
-    file that is damaged, or has lost answered events, is not written again.
+    the connection stays. After any other disk error the connection is closed, because
+    the system's cache may differ from the disk after a failed sync. A new connection
+    copies all answered events into the file, syncs it and counts them. A file that is
+    damaged, or has lost answered events, is not written again.
 
-    The file must also be in its place: writes to a deleted or replaced file would be
-    lost with the process.
+    The file must also be in its place, because writes to a deleted or replaced file
+    would be lost when the process ends.
     """
 
     def __init__(self, path: Path, mine: dict[str, str]) -> None:
