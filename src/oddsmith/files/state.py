@@ -97,7 +97,7 @@ def unpack_part(content: bytes, policy: Policy, name: str) -> State:
     """Return the state of this policy from a file of another one that contains it: of a
     judge, the weights."""
     arrays, _ = _load(content, name)
-    return _fill(policy.init(), arrays, "state", name)
+    return _fill(policy.init(), arrays, "state", name, has_optional=False)
 
 
 def unpack_meta(content: bytes, name: str) -> dict[str, Any]:
@@ -150,17 +150,26 @@ def _leaf(name: str, leaf: State) -> npt.NDArray[Any]:
 
 
 def _fill(
-    template: State, arrays: dict[str, npt.NDArray[Any]], name: str, source: str
+    template: State,
+    arrays: dict[str, npt.NDArray[Any]],
+    name: str,
+    source: str,
+    *,
+    has_optional: bool = True,
 ) -> State:
-    """The tree of `template` with the arrays of the file."""
+    """The tree of `template` with the arrays of the file.
+
+    With `has_optional`, an empty tuple in the template stands for an array that may be
+    in the file. A part of another policy's state has an empty tuple for what it leaves
+    out.
+    """
     if isinstance(template, tuple):
-        # an empty tuple in the template marks an optional array
-        if not template and name in arrays:
+        if has_optional and not template and name in arrays:
             return arrays[name]
         fields = getattr(template, "_fields", None)
         keys = range(len(template)) if fields is None else fields
         parts = [
-            _fill(inner, arrays, f"{name}/{key}", source)
+            _fill(inner, arrays, f"{name}/{key}", source, has_optional=has_optional)
             for key, inner in zip(keys, template, strict=True)
         ]
         return tuple(parts) if fields is None else type(template)(*parts)

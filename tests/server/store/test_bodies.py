@@ -134,9 +134,9 @@ def test_a_unit_has_one_decision_for_each_turn(opened: Open) -> None:
     assert store.tally() == {"decision": 3}
     with pytest.raises(
         od.InvalidInput,
-        match="unit and its place must be given together; got 'ann' and None",
+        match="unit must be given with its turn 1; got none",
     ):
-        replace(made("d1"), unit="ann")
+        replace(made("d1"), turn=1)
 
 
 def test_a_slate_has_one_decision_for_each_slot(opened: Open) -> None:
