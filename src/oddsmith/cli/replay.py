@@ -146,7 +146,9 @@ def _verdict(
     error = hypot(run.error, float(rewards.std()) / np.sqrt(len(rewards)))
     reach = NormalDist().inv_cdf((1 + _LEVEL) / 2) * error
     gain = run.value - today
-    span = Span(gain, max(-width, gain - reach), min(width, gain + reach))
+    low = max(-width, gain - reach)
+    high = min(width, gain + reach)
+    span = Span(gain, low, high)
     level = f"{_LEVEL:.0%}".replace("%", " %")
     sentence = compared(own, "the logger", span, f"{level} normal interval, replay")
     return f"{sentence}.", chart([(name, span)], zero="the logger")

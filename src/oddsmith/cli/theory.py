@@ -526,7 +526,8 @@ def _tune(asked: argparse.Namespace) -> str:
         gamma = f"min(1, {tuning.gamma:.6g} · step^(-1/3))"
     world = _world(asked, asked.prior)
     steps = asked.steps or _STEPS
-    rows = [gts(name, loss, bound, power=tuning.power), *usual(loss), *rivals(loss)[:1]]
+    served = gts(name, loss, bound, power=tuning.power)
+    rows = [served, *usual(loss), *rivals(loss)[:1]]
     problem = {"n_arms": asked.arms, "steps": steps, "prior": asked.prior}
     costs = play(rows, world, problem)
     if asked.json:

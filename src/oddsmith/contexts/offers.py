@@ -19,8 +19,8 @@ __all__ = [
     "arm_rows",
     "encoded_offer",
     "feature_numbers",
-    "named_rows",
     "make_offer",
+    "named_rows",
 ]
 
 

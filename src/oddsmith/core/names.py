@@ -131,8 +131,8 @@ def count_of(n: int, noun: str, verbs: str = "") -> str:
 
 
 def resembling(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` of which `name` is probably a misspelling: one letter
-    wrong, missing, doubled or swapped.
+    """Return the entry of `names` that `name` probably misspells: one letter is wrong,
+    missing, doubled or swapped.
 
     Names of eight letters or more may have two slips, those of two letters none. Case,
     spaces, - and _ do not count; the first letter of shorter names and all digits must

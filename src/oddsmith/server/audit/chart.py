@@ -55,7 +55,7 @@ class Chart:
     `lost` contains ids with events since the store was restored, but without a
     decision. `choices` compares experts over the last decisions with votes and rewards.
     `statistics` describes statistics that the last snapshot lacks. Among the last
-    decisions, `redrawn` counts those that follow from their propensities, seed and id;
+    decisions, `redrawn` counts the draws that follow from propensities, seed and id;
     `other_draws` contains the positions of the others.
     """
 

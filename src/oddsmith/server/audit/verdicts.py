@@ -52,7 +52,7 @@ class Miss(NamedTuple):
 
 @dataclass
 class Level:
-    """One level of a proof: the number of checked records, and of those that followed.
+    """One level of a proof: the number of checked records, and how many followed.
 
     `untested` counts other records by reason; `lacking` is the number of untested ones
     that a complete store would allow to check. `misses` are the first records that do

@@ -37,8 +37,9 @@ class Refusal(NamedTuple):
             headers.append((b"www-authenticate", b"Bearer"))
         if self.status in (429, 503):
             headers.append((b"retry-after", b"%d" % self.retry_after))
+        body = json.dumps({"error": self.error, "code": self.code}).encode()
         return Response(
             self.status,
-            json.dumps({"error": self.error, "code": self.code}).encode(),
+            body,
             headers,
         )

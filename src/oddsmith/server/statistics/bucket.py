@@ -62,8 +62,8 @@ class ArmRow:
 
 @dataclass(slots=True)
 class Bucket:
-    """The number of decisions shown, of decisions that count, of those that count by
-    default, and the sum of rewards.
+    """The number of decisions shown, of decisions that count, of decisions that
+    count by default, and the sum of rewards.
 
     `looks` is the number of the selection at which its arms were named; `last` is the
     position of its last decision. `others` contains the sums of arms without a row.

@@ -147,9 +147,8 @@ class Calibration:
         error = (rewards - mean) * has_mean
         gains = np.concatenate([error, (2 * mean - 1) * error], axis=1)
         bets = in_units(np.log1p(gains[:, None, :] * STAKES[:, None]))
-        self.bets = self.bets + (bets * times[:, :, None]).sum(axis=0).reshape(
-            _BETS, -1
-        )
+        added = (bets * times[:, :, None]).sum(axis=0)
+        self.bets = self.bets + added.reshape(_BETS, -1)
 
         outcomes = np.broadcast_to(rewards, mean.shape).copy()
         with np.errstate(all="ignore"):

@@ -119,7 +119,8 @@ class ChoiceSums:
         units = sums_of(weights, rewards) * _UNITS
         units[:, :2] = np.floor(units[:, :2])
         units[:, 2:] = np.ceil(units[:, 2:])
-        self.sums = self.sums + (units.astype(np.int64) * times[:, :, None]).sum(axis=0)
+        added = units.astype(np.int64) * times[:, :, None]
+        self.sums = self.sums + added.sum(axis=0)
         self.waiting = []
 
 

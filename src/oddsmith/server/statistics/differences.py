@@ -139,9 +139,9 @@ class _Pair:
 
     def _add_pairs(self, pairs: PairedRows, sign: int) -> None:
         units = row_units(pairs)
-        self.paired = PairedSums(
-            self.paired.rows + sign * len(pairs.apart), self.paired.units + sign * units
-        )
+        n_rows = self.paired.rows + sign * len(pairs.apart)
+        paired_units = self.paired.units + sign * units
+        self.paired = PairedSums(n_rows, paired_units)
 
     def compare(
         self, metric: Metric, candidate: str, level: float, mean: _Mean

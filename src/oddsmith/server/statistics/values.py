@@ -95,9 +95,8 @@ class Target:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Target):
             return False
-        return self._numbers() == other._numbers() and np.array_equal(
-            self.bets, other.bets
-        )
+        has_same_numbers = self._numbers() == other._numbers()
+        return has_same_numbers and np.array_equal(self.bets, other.bets)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -120,7 +119,9 @@ class Target:
             few = f"an interval needs at least 2 rows with rewards; got {n}"
             return Value(name, kind, n, ess, refused=few)
         sums = of_units(self.bets) + (n - self.rows) * _IF_ZERO
-        log_inflation = float(logsumexp(sums[2 * _B :])) - np.log(len(FRACTIONS))
+        log_sum = float(logsumexp(sums[2 * _B :]))
+        log_fractions = np.log(len(FRACTIONS))
+        log_inflation = log_sum - log_fractions
         facts = Diagnostics(
             n=n,
             ess=ess,

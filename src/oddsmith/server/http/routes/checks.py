@@ -51,10 +51,12 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
     retired: set[str] = set()
     if now.policy.bank is not None:
         retired = set(weights) - set(active_experts(now.policy))
+    served_as_logged = _served_check(found.bets.summary())
+    guarantee = promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow)
     return f.ChecksAnswer(
         experiment.name,
         now.position,
-        served_as_logged=_served_check(found.bets.summary()),
+        served_as_logged=served_as_logged,
         calibration=calibration,
         calibration_sentence=_calibration_sentence(calibration, found.counted, retired),
         choices_sentence=choices,
@@ -67,7 +69,7 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
         store_trouble=experiment.store.write_trouble,
         warning=warning_of(experiment, hold_up),
         asleep=_failure_counts(now.experts),
-        guarantee=promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow),
+        guarantee=guarantee,
         switch=switch_of(sums, experiment.scale) if settings.shadow else None,
         clipped={one.expert: _clip_check(one) for one in clips},
         clipped_sentence=_clipped_sentence(clips),

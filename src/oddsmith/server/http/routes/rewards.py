@@ -201,11 +201,14 @@ async def _entry_answer(
 def event_answer(id: str, receipts: Sequence[Receipt]) -> m.EventAnswer:
     """Return the answer about events on disk: the last position, and whether any of
     them is new."""
+    position = max(receipt.position for receipt in receipts)
+    is_new = any(receipt.new for receipt in receipts)
+    is_parked = any(receipt.parked for receipt in receipts)
     return m.EventAnswer(
         id,
-        max(receipt.position for receipt in receipts),
-        any(receipt.new for receipt in receipts),
-        any(receipt.parked for receipt in receipts),
+        position,
+        is_new,
+        is_parked,
     )
 
 

@@ -287,7 +287,9 @@ async def _first_answers(
 ) -> list[DecisionAnswer]:
     """Return the first answers of a repeated slate, if it still has the same slots."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
-    if [line.id for line in lines] != [one.event.id for one in new.decisions]:
+    kept_ids = [line.id for line in lines]
+    new_ids = [one.event.id for one in new.decisions]
+    if kept_ids != new_ids:
         raise Conflict(
             f"slate {slate!r:.140} was decided before, with other slots; ask with "
             "another id"

@@ -58,6 +58,7 @@ def _facts(experiment: Experiment) -> lm.ExperimentFacts:
     arms = None if experiment.arms is None else list(experiment.arms)
     experts = [] if policy.bank is None else active_experts(policy)
     default = None if settings.window is None else scale.value(settings.default)
+    reward_range = lm.RewardRange(scale.low, scale.high)
     return lm.ExperimentFacts(
         experiment.name,
         arms,
@@ -66,7 +67,7 @@ def _facts(experiment: Experiment) -> lm.ExperimentFacts:
         settings.sticky,
         settings.window,
         default,
-        lm.RewardRange(scale.low, scale.high),
+        reward_range,
         ready=follower.now.state is not None and not follower.trouble,
         trouble=follower.trouble,
         fingerprint=experiment.store.fingerprint,
