@@ -1,4 +1,4 @@
-"""Policies turn a state and a context into odds."""
+"""Policies: functions from a state and a context to propensities."""
 
 from oddsmith.core.expert_policy import ExpertState, OverExperts
 from oddsmith.core.explanation import ArmExplanation, Explanation

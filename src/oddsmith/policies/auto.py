@@ -1,5 +1,4 @@
-"""auto: the recommended policy, of online learners with different beliefs beside your
-models."""
+"""auto: the recommended policy, which combines online learners with your models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast, overload
@@ -87,8 +86,8 @@ def auto(
     rows_per_arm: bool = False,
     most_arms: int = 10_000,
 ) -> ScaleFreeSampling | CalibratedMixture:
-    """The recommended policy: online learners for contexts as they come, and `models`
-    beside them.
+    """Return the recommended policy: online learners that need no training, together
+    with your `models`.
 
     Contexts are arrays of numbers (any scale, NaN where missing), dicts and rows of
     data frames: every number, category and word in a learnt context has a column of its
@@ -168,8 +167,8 @@ def auto(
 
 
 class _Learners(NamedTuple):
-    """The learners of a size, whether there is a blend of the first two, and the prior
-    of each and of the blend."""
+    """The learners for a size, whether to blend the first two, and the prior of each
+    learner and of the blend."""
 
     parts: tuple[Learner, ...]
     blend: bool
@@ -189,7 +188,7 @@ def _learners(size: str, *, drifts: bool) -> _Learners:
 def _bank_of(
     models: Mapping[str, Any] | Experts, arms: Sequence[str] | None
 ) -> Experts:
-    """The models as a bank of experts, with predictions as the models make them."""
+    """Return the models as a bank of experts with unclipped predictions."""
     if isinstance(models, Mapping):
         return ModelExperts(models, arms, clip=(0.0, 1.0))
     check_bank("models", models)
@@ -197,7 +196,8 @@ def _bank_of(
 
 
 def _pooled(learner: Learner) -> PooledLearner:
-    """The learner for arms of the call that corresponds to one for given arms."""
+    """Return the learner for arms of the call that corresponds to one for fixed
+    arms."""
     if isinstance(learner, Forest):
         return PooledForest(learner)
     return PooledRidge(cast(Ridge, learner).features)

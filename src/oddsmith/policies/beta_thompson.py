@@ -1,4 +1,4 @@
-"""Beta-Bernoulli Thompson sampling: the probability of being the best coin, as odds."""
+"""Beta-Bernoulli Thompson sampling with exact propensities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class BetaThompsonSampling(OverArms):
         return Odds(mix_uniform(best, self.gamma, eligible))
 
     def moments(self, state: CountState) -> tuple[Array, Array | None]:
-        """Mean and standard deviation of the Beta distributions (…, K)."""
+        """Return mean and standard deviation of the Beta distributions (…, K)."""
         n = state.pulls + self.wins + self.losses
         mean = (state.sums + self.wins) / n
         variance = mean * (1 - mean) / (n + 1)
@@ -65,7 +65,7 @@ class BetaThompsonSampling(OverArms):
     def named_posterior(
         self, state: CountState, arms: Sequence[str] | None
     ) -> dict[str, float]:
-        """The probability that each arm is the best, before gamma, by name."""
+        """Return the probability that each arm is the best, before gamma, by name."""
         names = arm_names(self.n_arms, arms)
         best = self._best(state, None)
         return dict(zip(names, best.tolist(), strict=True))

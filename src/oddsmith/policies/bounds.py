@@ -1,4 +1,4 @@
-"""Bounded: any policy, with floors and caps for its odds."""
+"""Bounded: floors and caps for the propensities of any policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,8 +28,8 @@ __all__ = ["Bounded", "reads_features"]
 
 @dataclass(frozen=True, eq=False)
 class Bounded(PolicyWrapper):
-    """`policy` with every eligible arm between its floor and its cap, and groups of
-    arms below their caps.
+    """Wrap `policy` so that every propensity is between its floor and its cap, and the
+    sum of each group below the group's cap.
 
     Floors and caps are one number for all arms, one per arm, or a dict by name for some
     arms; `cap_groups` is a list of `CapGroup`, nested or disjoint.
@@ -87,7 +87,7 @@ class Bounded(PolicyWrapper):
             self.check_feasible(len(self.arms))
 
     def check_feasible(self, n_arms: int) -> None:
-        """Refuse bounds that no distribution over so many fixed arms meets."""
+        """Raise if no distribution over this many fixed arms satisfies the bounds."""
         _ = self._fixed_limits(n_arms).uniform
 
     @property
@@ -107,8 +107,8 @@ class Bounded(PolicyWrapper):
         return self._fixed_limits(self.floors.size).reach_all
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
-        """Return the policy with new arms: one bound for all arms holds for them, too;
-        if each arm has its own, they are free. They belong to no group."""
+        """Return the policy with new arms, which belong to no group. A common bound
+        applies to them too; with bounds per arm, they have none."""
         policy, wider = self.policy.with_arms(state, arms)
         bounds = {"floors": self.floors, "caps": self.caps}
         for what, own in bounds.items():
@@ -125,8 +125,8 @@ class Bounded(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The policy's odds within the bounds; its bonus is that of these odds, advice
-        and weights are its own."""
+        """Return the policy's propensities within the bounds. Advice and weights stay
+        as they are; the bonus is computed from the bounded propensities."""
         offer = context if isinstance(context, AnyOffer) else None
         if self.policy.weighs_ballots:
             advice = self.policy.advice(state, context, eligible)
@@ -141,7 +141,7 @@ class Bounded(PolicyWrapper):
         eligible: Bools | None = None,
         offer: AnyOffer | None = None,
     ) -> tuple[Array, Array]:
-        """The advice with ballots within the bounds."""
+        """Return the advice with ballots within the bounds."""
         if not self.policy.weighs_ballots:
             return advice
         limits = self._limits(advice[0].shape[-1], eligible, offer)
@@ -157,7 +157,7 @@ class Bounded(PolicyWrapper):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The odds from advice at hand, within the bounds."""
+        """Return the propensities for given advice, within the bounds."""
         if not self.policy.weighs_ballots:
             odds = self.policy.weigh(state, advice, eligible=eligible, step=step)
             return self._project(odds, eligible, offer)
@@ -178,8 +178,8 @@ class Bounded(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation | ArmExplanation:
-        """The explanation with ballots and exploration within the bounds; of a policy
-        without ballots its own, with the bounded odds."""
+        """Explain the bounded propensities. The explanation contains bounded ballots
+        and exploration if the policy has ballots."""
         if not self.policy.weighs_ballots:
             return super().explain(state, context, eligible=eligible, step=step)
         offer = context if isinstance(context, AnyOffer) else None
@@ -216,7 +216,7 @@ class Bounded(PolicyWrapper):
     def _limits(
         self, n_arms: int, eligible: Bools | None, offer: AnyOffer | None
     ) -> Limits:
-        """Return the bounds of a call; refuse bounds that no distribution meets."""
+        """Return the bounds of a call; raise if no distribution satisfies them."""
         if offer is None:
             limits = self._fixed_limits(n_arms)
             if eligible is None:
@@ -244,11 +244,11 @@ class Bounded(PolicyWrapper):
 
     @cached_property
     def _known_limits(self) -> dict[int, Limits]:
-        """The limits with all arms eligible, by the number of arms."""
+        """Return the limits with all arms eligible, by number of arms."""
         return {}
 
     def _fixed_limits(self, n_arms: int) -> Limits:
-        """The bounds of arms that do not come with the call, with all arms eligible."""
+        """Return the bounds of fixed arms, with all arms eligible."""
         if n_arms in self._known_limits:
             return self._known_limits[n_arms]
         if isinstance(self.floors, dict) or isinstance(self.caps, dict):
@@ -298,7 +298,8 @@ def reads_features(policy: Policy) -> bool:
 
 
 def _project_rows(propensities: Array, limits: Limits) -> Array:
-    """Return the closest odds within bounds and caps of groups (…, K), row by row."""
+    """Return the closest propensities within the bounds and group caps (…, K), row by
+    row."""
     _ = limits.uniform  # raises if no propensities can satisfy the bounds
     shape = propensities.shape
     *lead, n_arms = shape
@@ -342,8 +343,8 @@ def _checked(what: str, bounds: object, arms: Sequence[str] | None) -> Any:
 def _of_offer(
     offer: Offer, floors: Any, caps: Any, eligible: Bools
 ) -> tuple[Array, Array]:
-    """Return floors and caps (K,) of the arms offered; refuse tables that no odds over
-    these arms meet."""
+    """Return floors and caps (K,) of the offered arms; raise if no propensities can
+    satisfy them."""
     n_eligible = int(eligible.sum())
     even = 1 / max(n_eligible, 1)
     low = _of_arms(offer, "floors", floors)

@@ -66,7 +66,7 @@ class MixtureState(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """The record of the drawn arm in a decision, in units of rewards.
+    """The record of the drawn arm in a decision, with rewards in internal units.
 
     `predictions` and `votes` of the members (…, N + 1), `distances` of the experts'
     logits from their mean over the arms (…, N), and the reward that the average
@@ -81,12 +81,12 @@ class _Record(NamedTuple):
 
     @property
     def logits(self) -> Array:
-        """The logits (…, N) of the experts' predictions."""
+        """Return the logits (…, N) of the experts' predictions."""
         return logits(self.predictions[..., :-1])
 
     @property
     def average(self) -> Array:
-        """The average's prediction (…)."""
+        """Return the average's prediction (…)."""
         prediction: Array = self.predictions[..., -1]
         return prediction
 
@@ -142,7 +142,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
 
     @cached_property
     def log_prior(self) -> Array:
-        """ln π (N + 1,) of the members; -inf where the prior is 0."""
+        """Return the log prior ln π (N + 1,) of the members; -inf for a prior of 0."""
         shares = np.append(self.prior * (1 - self.average), self.average)
         with np.errstate(divide="ignore"):
             log_prior: Array = np.log(shares)
@@ -150,7 +150,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
 
     @cached_property
     def _log_prior_of_experts(self) -> Array:
-        """ln of the experts' prior (N,); -inf where it is 0."""
+        """Return the log of the experts' prior (N,); -inf for a prior of 0."""
         with np.errstate(divide="ignore"):
             log_prior: Array = np.log(self.prior)
         return log_prior
@@ -163,7 +163,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
         return state.losses[..., :-1]
 
     def init(self, shape: tuple[int, ...] = ()) -> MixtureState:
-        """The prior, with batch axes `shape`."""
+        """Return the prior as a state with batch axes `shape`."""
         n = len(self.prior)
         zeros = np.zeros((*shape, n + 1))
         calibration = first_calibration((*shape, n))
@@ -179,8 +179,8 @@ class CalibratedMixture(ByAdvice, OverExperts):
         )
 
     def begin_log(self, state: MixtureState) -> MixtureState:
-        """Experts that vote with the logging policy begin with most of the weight, so
-        that models have to show in the log that they are better."""
+        """Give most of the weight to experts that vote like the logging policy, so that
+        models must first prove better on the log."""
         state = super().begin_log(state)
         if not self.experts.learns:
             return state
@@ -204,8 +204,8 @@ class CalibratedMixture(ByAdvice, OverExperts):
     def with_expert_share(
         self, state: MixtureState, change: ExpertShare
     ) -> tuple[Self, MixtureState]:
-        """Give an expert that joins this share of the experts' weight and of the
-        average, and the calibration of a new expert."""
+        """Give a new expert this share of the experts' weight and of the average, and a
+        fresh calibration."""
         policy: Any = self
         prior = shared_prior(self.prior, change)
         changed: Self = replace(policy, experts=change.bank, prior=prior)
@@ -239,7 +239,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
     def with_advisers(
         self, state: MixtureState, decision: Decision, places: Ints
     ) -> Decision:
-        """Return the decision with the advice of other experts: those without advice
+        """Return the decision with advice for the current experts; those without advice
         have no prediction and no vote."""
         advice = decision.advice
         if advice is None:
@@ -257,11 +257,11 @@ class CalibratedMixture(ByAdvice, OverExperts):
         return decision._replace(advice=np.concatenate(parts, axis=-1))
 
     def members(self, state: MixtureState) -> Array:
-        """The weight (…, N + 1) of each expert and of the average, normalised."""
+        """Return the normalised weight (…, N + 1) of each expert and of the average."""
         return weights.posterior(self._log_weights(state))
 
     def posterior(self, state: MixtureState) -> Array:
-        """Return the total weight of each expert (…, N): its own, and its part of the
+        """Return the total weight of each expert (…, N): its own, and its share of the
         average's."""
         members = self.members(state)
         parts = weights.posterior(self._log_parts(state))
@@ -271,7 +271,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
     def advice(
         self, state: MixtureState, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """Predictions and ballots (…, N + 1, K) of the experts, and last of the
+        """Return predictions and ballots (…, N + 1, K) of the experts and, last, of the
         average."""
         advice = super().advice(state, context, eligible)
         return self._with_average(state, advice, eligible)
@@ -306,8 +306,8 @@ class CalibratedMixture(ByAdvice, OverExperts):
     def update(
         self, state: MixtureState, decision: Decision, reward: Real
     ) -> MixtureState:
-        """Charge every member its loss, estimate what its choice earned, and calibrate
-        every expert; then the experts learn."""
+        """Update losses, estimated rewards and calibrations of all members; then the
+        experts learn."""
         rewards = np.asarray(reward, dtype=np.float64)
         record = self._record(decision)
         own = self.update_experts(state.experts, self._of_experts(decision), reward)
@@ -334,7 +334,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
     def revise(
         self, state: MixtureState, decision: Decision, before: float, reward: float
     ) -> MixtureState:
-        """Return the state with the new reward, by today's calibration."""
+        """Return the state with the corrected reward, using the current calibration."""
         record = self._record(decision)
         of_experts = self._of_experts(decision)
         own = self.revise_experts(state.experts, of_experts, before, reward)
@@ -368,7 +368,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
         step: Step = None,
         uniform: Array | None = None,
     ) -> Explanation:
-        """The explanation of the odds that `weigh` makes of this advice."""
+        """Explain the propensities that `weigh` returns for this advice."""
         predictions, ballots = self._with_average(state, advice, eligible)
         n_arms = ballots.shape[-1]
         log_weights = self._log_weights(state)
@@ -389,8 +389,8 @@ class CalibratedMixture(ByAdvice, OverExperts):
         )
 
     def notes(self, state: MixtureState) -> tuple[str, ...]:
-        """A sentence about the calibration and the cost of each expert (a state without
-        batch axes)."""
+        """Return a sentence about the calibration and the cost of each expert (for a
+        state without batch axes)."""
         if not state.learnt:
             return ()
         calibration = state.calibration
@@ -417,8 +417,8 @@ class CalibratedMixture(ByAdvice, OverExperts):
         advice: tuple[Array, Array],
         eligible: Bools | None,
     ) -> tuple[Array, Array]:
-        """The experts' predictions and ballots (…, N, K) with the average's below them;
-        advice that contains the average already stays as it is."""
+        """Append the average to the experts' predictions and ballots (…, N, K), unless
+        they already contain it."""
         predictions, ballots = advice
         if predictions.shape[-2] > len(self.prior):
             return advice
@@ -432,25 +432,25 @@ class CalibratedMixture(ByAdvice, OverExperts):
         return _join(lead, [predictions, mean]), _join(lead, [ballots, vote])
 
     def _log_weights(self, state: MixtureState) -> Array:
-        """ln w (…, N + 1), relative to the leader."""
+        """Return the log weights ln w (…, N + 1) relative to the leader."""
         rate = self._rate(state)[..., None]
         exponent = rate * state.values - self.eta * state.losses
         return _relative(self.log_prior + exponent)
 
     def _log_parts(self, state: MixtureState) -> Array:
-        """ln of the experts' parts in the average (…, N), relative to the largest."""
+        """Return the log shares of the experts in the average (…, N), relative to the
+        largest."""
         losses = state.losses[..., :-1]
         return _relative(self._log_prior_of_experts - _AVERAGE_ETA * losses)
 
     def _rate(self, state: MixtureState) -> Array:
-        """β sqrt(ln(N + 1) / V) (…)."""
+        """Return the learning rate β sqrt(ln(N + 1) / V) (…)."""
         members = len(self.prior) + 1
         rate: Array = self.beta * np.sqrt(np.log(members) / state.spread)
         return rate
 
     def _bounded(self, state: MixtureState) -> MixtureState:
-        """The state with no sum further behind the best one than the largest
-        deficit."""
+        """Limit how far each sum can fall behind the best one."""
         losses = state.losses - np.minimum.reduce(state.losses, axis=-1, keepdims=True)
         if self.eta:
             losses = np.minimum(losses, _LARGEST_DEFICIT / self.eta)
@@ -461,8 +461,8 @@ class CalibratedMixture(ByAdvice, OverExperts):
         return state._replace(losses=losses, values=values)
 
     def _predicted(self, state: MixtureState, record: _Record, z: Array) -> Array:
-        """Return the members' calibrated predictions (…, N + 1) of the drawn arm;
-        experts without one get the average's, 1/2 if no expert has one."""
+        """Return the members' calibrated predictions (…, N + 1) for the drawn arm.
+        Experts without a prediction get the average's, or 1/2 if no expert has one."""
         average = np.where(np.isnan(record.average), 0.5, record.average)
         average = np.minimum(np.maximum(average, _LEAST), 1 - _LEAST)[..., None]
         apart = record.distances[..., None]
@@ -471,19 +471,20 @@ class CalibratedMixture(ByAdvice, OverExperts):
         return np.concatenate([experts, average], axis=-1)
 
     def _record(self, decision: Decision) -> _Record:
-        """The parts of the advice that a decision carries."""
+        """Return the record that a decision's advice contains."""
         n = len(self.prior)
         return _split_record(drawn_advice(decision, 4 * n + 3), n)
 
     def _of_experts(self, decision: Decision) -> Decision:
-        """The decision as the experts learn from it: with their predictions."""
+        """Return the decision with the experts' predictions, from which the experts
+        learn."""
         n = len(self.prior)
         advice = drawn_advice(decision, 4 * n + 3)
         return decision._replace(advice=advice[..., :n])
 
 
 def _split_record(advice: Array, n_experts: int) -> _Record:
-    """The parts of a record (…, 4 N + 3)."""
+    """Split a record (…, 4 N + 3) into its parts."""
     n_members = n_experts + 1
     ends = (n_members, 2 * n_members, 2 * n_members + n_experts)
     parts = np.split(advice, ends, axis=-1)
@@ -491,7 +492,7 @@ def _split_record(advice: Array, n_experts: int) -> _Record:
 
 
 def _log_sum(exponents: Array) -> Array:
-    """ln Σ_i exp(x_i) (…) of exponents (…, N)."""
+    """Return ln Σ_i exp(x_i) (…) for exponents (…, N)."""
     top = np.maximum.reduce(exponents, axis=-1)
     shares = np.exp(exponents - top[..., None])
     total: Array = top + np.log(np.add.reduce(shares, -1))
@@ -499,7 +500,7 @@ def _log_sum(exponents: Array) -> Array:
 
 
 def _with_place(state: MixtureState) -> MixtureState:
-    """The state with one more expert, in front of the average, which is last."""
+    """Return the state with one more expert, inserted before the average."""
     place = state.losses.shape[-1] - 1
     shape = (*state.losses.shape[:-1], 1)
     axis = len(shape) - 1
@@ -532,8 +533,8 @@ def _in_units(record: _Record, reward: Array, unit: Array) -> tuple[_Record, Arr
 
 
 def _advantage(record: _Record, propensity: Real, reward: Array, share: Array) -> Array:
-    """Return the estimated reward that the choice of each member adds to the mixture's
-    (…, N + 1), by the weights `share`; 0 for a member without a vote."""
+    """Return the estimated reward of each member's choice minus that of the mixture (…,
+    N + 1), by the weights `share`; 0 for a member without a vote."""
     weight = np.minimum(1 / np.asarray(propensity), _LARGEST_WEIGHT)
     surprise = weight * (reward - np.nan_to_num(record.average))
     earned = record.expected + record.votes * surprise[..., None]
@@ -543,8 +544,8 @@ def _advantage(record: _Record, propensity: Real, reward: Array, share: Array) -
 
 
 def _weighted_mean(shares: Array, values: Array) -> Array:
-    """The mean (…, 1, K) of values (…, N, K) that are not NaN, by shares (…, N, 1); NaN
-    where there is none."""
+    """Return the mean (…, 1, K) of values (…, N, K) weighted by shares (…, N, 1),
+    ignoring NaN; NaN if all are."""
     known = ~np.isnan(values)
     values = np.where(known, values, 0.0)
     weight = np.add.reduce(shares * known, axis=-2, keepdims=True)
@@ -561,7 +562,7 @@ def _log_loss(predictions: Array, reward: Array) -> Array:
 
 
 def _with_unit(state: MixtureState, rewards: Array) -> MixtureState:
-    """The state in a unit that these rewards do not exceed."""
+    """Return the state in a unit that is at least as large as these rewards."""
     unit, factor = grown_unit(state.unit, rewards)
     if np.all(unit == state.unit):
         return state
@@ -583,8 +584,8 @@ def _relative(log_weights: Array) -> Array:
 
 
 def _join(lead: tuple[int, ...], parts: Sequence[Array]) -> Array:
-    """Rows (…, M, K) of several arrays as one, all with the batch axes `lead`; one
-    number per row is repeated for every arm."""
+    """Join the rows (…, M, K) of several arrays, broadcast to the batch axes `lead`.
+    One number per row is repeated for every arm."""
     rows = list[Array]()
     n_arms = parts[0].shape[-1]
     for part in parts:

@@ -1,4 +1,4 @@
-"""CapGroup: arms that together get at most a share of the decisions."""
+"""CapGroup: a cap on the total propensity of a group of arms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +66,8 @@ class CapGroup:
 
 
 def check_groups(groups: object, arms: Sequence[str] | None) -> tuple[CapGroup, ...]:
-    """Return the groups, checked: of known arms, nested or disjoint."""
+    """Return the groups, or raise unless their arms are known and the groups are nested
+    or disjoint."""
     checked: tuple[Any, ...] = (None,)
     if isinstance(groups, Sequence):
         checked = tuple(groups)
@@ -81,7 +82,7 @@ def check_groups(groups: object, arms: Sequence[str] | None) -> tuple[CapGroup, 
 
 
 def _check_arms(group: CapGroup, arms: Sequence[str]) -> None:
-    """Refuse a group by feature, or of other arms, where the arms are fixed."""
+    """Raise for a group by feature, or with unknown arms, if the arms are fixed."""
     if group.feature is not None:
         raise _features_needed(group)
     for arm in group.arms:
@@ -115,7 +116,7 @@ def _check_pair(one: CapGroup, other: CapGroup) -> None:
 def members_of_arms(
     groups: Sequence[CapGroup], arms: Sequence[str] | None, n_arms: int
 ) -> Bools:
-    """Which arms (G, K) belong to which group, where the arms are fixed."""
+    """Return which of the fixed arms (G, K) belong to which group."""
     members = np.zeros((len(groups), n_arms), dtype=np.bool_)
     for row, group in zip(members, groups, strict=True):
         if group.feature is not None:
@@ -132,7 +133,7 @@ def members_of_arms(
 
 
 def members_of_offer(groups: Sequence[CapGroup], offer: Offer) -> Bools:
-    """Which arms of an offer (G, K) belong to which group."""
+    """Return which arms of an offer (G, K) belong to which group."""
     members = np.zeros((len(groups), len(offer.arms)), dtype=np.bool_)
     for row, group in zip(members, groups, strict=True):
         for place, arm in enumerate(offer.arms):

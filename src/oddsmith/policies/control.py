@@ -1,4 +1,5 @@
-"""Control: what a policy is compared with, as odds over the arms of each decision."""
+"""Control: the policy that another policy is compared with, as propensities per
+decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Control:
 
     @classmethod
     def of(cls, given: object, name: str | None = None) -> "Control":
-        """The control that a policy or a text names."""
+        """Return the control described by a policy or a text."""
         if isinstance(given, Control):
             return given
         if isinstance(given, Policy):
@@ -57,8 +58,8 @@ class Control:
         raise InvalidInput(f"control must be {_ALLOWED}; got {given!r:.60}{near}")
 
     def check_arms(self, arms: Sequence[str] | None) -> None:
-        """Refuse a control for other arms than these; with None, arms come with the
-        call."""
+        """Raise if the control belongs to other arms than these; with None, arms come
+        with the call."""
         if arms is None:
             return
         if self.arm is not None and self.arm not in arms:
@@ -83,7 +84,7 @@ class Control:
         rows: int | None = None,
         step: Step = None,
     ) -> Array:
-        """The odds (…, K) of the control.
+        """Return the propensities (…, K) of the control.
 
         `question` is the context or the offer, `names` are those of the arms, of each
         row where rows differ. A batch of `rows` contexts has odds (rows, K).
@@ -107,7 +108,7 @@ class Control:
         return one_hot
 
     def _places(self, question: Context, names: Any, mask: Bools, first: Any) -> Any:
-        """The number of the control's arm (…), or the first eligible one."""
+        """Return the number of the control's arm (…), or of the first eligible one."""
         if isinstance(question, OfferBatch):
             rows = zip(names, mask, first, strict=True)
             return np.array([self._place(*row) for row in rows])

@@ -26,8 +26,8 @@ __all__ = ["EpochGreedy", "EpochState"]
 
 
 class EpochState(NamedTuple):
-    """The estimated total reward of every expert on exploring steps (…, N), rewards
-    learnt, the experts' state."""
+    """Estimated total reward of each expert on exploring steps (…, N), number of
+    rewards learnt, and the experts' state."""
 
     values: Array
     learnt: int
@@ -36,8 +36,8 @@ class EpochState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EpochGreedy(OverExperts):
-    """Langford and Zhang 2007 (theory 5.6): epoch l is a uniform step, then
-    floor(1/ε_l) steps of the best expert.
+    """Epoch-Greedy of Langford and Zhang 2007 (theory 5.6): epoch l is one uniform
+    step, then floor(1/ε_l) steps with the best expert.
 
     ε_l = min(1, scale · sqrt(K ln N / l)). An expert's value is its estimated reward on
     the uniform steps, Σ K ξ_i(a) r; ties share. Which steps explore is known in
@@ -75,7 +75,7 @@ class EpochGreedy(OverExperts):
         return EpochState(values, 0, own)
 
     def explores_at(self, step: int | Ints, n_arms: int) -> Bools:
-        """Whether this step (or each of these steps) is one of the uniform ones."""
+        """Return whether each step is an exploring one."""
         steps = np.asarray(step)
         if steps.dtype.kind not in "iu" or (steps < 1).any():
             raise InvalidInput(
@@ -94,8 +94,8 @@ class EpochGreedy(OverExperts):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Uniform on exploring steps, else the ballots of the experts that lead; a
-        sleeper's ballot is NaN."""
+        """Return uniform propensities on exploring steps, else the ballots of the
+        leading experts. The ballot of an expert without a prediction is NaN."""
         check_eligible(eligible)
         advice = self.experts.advise(state.experts, context, eligible)
         return self.weigh(state, advice, eligible=eligible, step=step)
@@ -113,7 +113,7 @@ class EpochGreedy(OverExperts):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The odds from the experts' ballots."""
+        """Return the propensities from the experts' ballots."""
         ballots = checked_predictions(advice[1], state.values, eligible)
         if step is None:
             step = state.learnt + 1
@@ -149,7 +149,7 @@ class EpochGreedy(OverExperts):
         return EpochState(values, state.learnt + 1, own)
 
     def posterior(self, state: EpochState) -> Array:
-        """All on the experts that lead (…, N)."""
+        """Return the posterior (…, N), which is shared by the leading experts."""
         leads = state.values == state.values.max(axis=-1, keepdims=True)
         share: Array = leads / leads.sum(axis=-1, keepdims=True)
         return share
@@ -157,7 +157,7 @@ class EpochGreedy(OverExperts):
 
 @lru_cache(maxsize=64)
 def _starts(scale: float, n_arms: int, n_experts: int, last: int) -> Ints:
-    """The exploring steps up to and beyond `last`: epoch l lasts 1 + floor(1/ε_l)
+    """Return the exploring steps until after `last`: epoch l lasts 1 + floor(1/ε_l)
     steps."""
     spread = scale * np.sqrt(n_arms * max(log(n_experts), 1e-12))
     length = 1

@@ -1,5 +1,5 @@
-"""EXP4: experts are weighted by the estimated reward of their ballots, whatever they
-predict (Auer et al. 2002)."""
+"""EXP4: weigh experts by the estimated reward of their ballots; predictions do not
+matter (Auer et al. 2002)."""
 
 from dataclasses import dataclass
 
@@ -23,15 +23,16 @@ __all__ = ["EXP4", "OverBallots"]
 
 @dataclass(frozen=True, eq=False)
 class OverBallots(MultiplicativeWeights):
-    """The bodies of policies that score ballots, whatever the experts predict: they
-    write `exploration`."""
+    """Base class of policies that score ballots, not predictions. A subclass defines
+    `exploration`."""
 
     weighs_ballots = True
     # learning divides rewards by the propensity of the drawn arm
     importance_weighted = True
 
     def exploration(self, n_arms: int | Ints) -> Real:
-        """The part of the odds (…) that is uniform over this many eligible arms."""
+        """Return the total propensity (…) that is spread uniformly over this many
+        eligible arms."""
         self._lacks("exploration", "write it")
 
     def odds(
@@ -42,8 +43,8 @@ class OverBallots(MultiplicativeWeights):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The weighted ballots mixed with the exploration; the ballots are the advice,
-        NaN for a sleeper."""
+        """Return the weighted ballots mixed with exploration. The ballots are recorded
+        as advice, NaN for an expert without one."""
         check_eligible(eligible)
         advice = self.experts.advise(state.experts, context, eligible)
         return self.weigh(state, advice, eligible=eligible, step=step)
@@ -58,7 +59,7 @@ class OverBallots(MultiplicativeWeights):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The odds from the experts' ballots."""
+        """Return the propensities from the experts' ballots."""
         log_weights = state.log_weights
         ballots = checked_predictions(advice[1], log_weights, eligible)
         n_arms: int | Ints = ballots.shape[-1]
@@ -75,8 +76,8 @@ class OverBallots(MultiplicativeWeights):
 
 @dataclass(frozen=True, eq=False)
 class EXP4(OverBallots):
-    """Importance-weighted losses of ballots: no expert need be right, and rewards may
-    be anything (theory 5.4).
+    """EXP4 with importance-weighted losses of ballots. It assumes neither a correct
+    expert nor any distribution of rewards (theory 5.4).
 
         Pr(a) = (1 - γ) Σ_i w_i ξ_i(a) / Σ_i w_i + γ / K
         w_i ← w_i exp(-η ξ_i(a) (1 - r) / Pr(a))
@@ -109,8 +110,8 @@ class EXP4(OverBallots):
     def update(
         self, state: ExpertState, decision: Decision, reward: Real
     ) -> ExpertState:
-        """Charge every expert the lost reward in proportion to its vote for the drawn
-        arm, over the odds."""
+        """Add the importance-weighted loss of the reward to each expert, in proportion
+        to its vote for the drawn arm."""
         ballots = drawn_advice(decision, len(self.prior))
         lost = (1 - column(reward)) / column(decision.propensity)
         factors = -self.eta * ballots * lost

@@ -1,5 +1,5 @@
-"""EXP4.P: EXP4 with a bonus for rarely heard advice, so that its regret holds with high
-probability."""
+"""EXP4.P: EXP4 with a bonus for uncertain experts, so that its regret bound holds with
+high probability."""
 
 from dataclasses import dataclass
 from math import log, sqrt
@@ -46,12 +46,11 @@ class EXP4P(OverBallots):
 
     @property
     def explores(self) -> bool:
-        """Whether there is a floor: one expert alone needs none."""
+        """Return whether there is a floor; a single expert needs none."""
         return len(self.prior) > 1
 
     def smallest(self, n_arms: int | Ints) -> Real:
-        """Return the least probability of every eligible arm; 0 for one expert
-        alone."""
+        """Return the smallest propensity of any eligible arm; 0 for a single expert."""
         log_n = log(len(self.prior))
         rate = log_n / (n_arms * self.steps)
         return np.minimum(1 / n_arms, np.sqrt(rate))
@@ -63,7 +62,7 @@ class EXP4P(OverBallots):
         return float(gamma)
 
     def complete(self, odds: Odds) -> Odds:
-        """The odds with each expert's Σ_b ξ(b)/Pr(b) as bonus."""
+        """Return the odds with Σ_b ξ(b)/Pr(b) of each expert as bonus."""
         odds_drawn = odds.propensities
         safe = np.where(odds_drawn > 0, odds_drawn, 1.0)[..., None, :]
         over_odds = np.asarray(odds.advice) / safe
@@ -88,7 +87,8 @@ class EXP4P(OverBallots):
         return self.reweigh(state, factors, decision, reward)
 
     def bound(self, n_arms: int) -> float:
-        """6 sqrt(K T ln(N/δ)): the regret to the best expert, with probability 1 - δ.
+        """Return 6 sqrt(K T ln(N/δ)), which bounds the regret to the best expert with
+        probability 1 - δ.
 
         >>> from oddsmith.experts.external import GivenExperts
         >>> round(EXP4P(GivenExperts(["a", "b"]), steps=100).bound(2))

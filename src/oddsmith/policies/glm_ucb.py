@@ -32,7 +32,7 @@ class GLMUCB(OverLogistic, LinUCB):
     def bounds(
         self, state: GaussianState, context: Context, eligible: Bools | None = None
     ) -> Array:
-        """The upper confidence bounds (…, K)."""
+        """Return the upper confidence bounds (…, K)."""
         view = self.view(state, context, eligible)
         sd = np.sqrt(view.variances)
         return sigmoid(view.means) + self.alpha * sd

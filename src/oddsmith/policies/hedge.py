@@ -1,5 +1,5 @@
-"""Hedged: Generalized Thompson Sampling and every expert's own policy, weighted by the
-estimated reward of each."""
+"""Hedged: a safe combination of Generalized Thompson Sampling and each expert's greedy
+policy, weighted by estimated rewards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,8 +30,8 @@ __all__ = ["Hedged", "HedgedState"]
 
 
 class HedgedState(NamedTuple):
-    """Estimated losses of all members (…, N + 1), the price of safety (…), and the
-    state of GTS.
+    """Estimated losses of all members (…, N + 1), the mixability gap (…), and the state
+    of GTS.
 
     `choices` (…, 4, N) are sums about the experts' policies, for intervals
     (`parts.choices`).
@@ -44,19 +44,19 @@ class HedgedState(NamedTuple):
 
     @property
     def learnt(self) -> int:
-        """The number of rewards."""
+        """Return the number of rewards."""
         return self.current.learnt
 
     @property
     def experts(self) -> State:
-        """The experts' own state."""
+        """Return the experts' own state."""
         return self.current.experts
 
 
 @dataclass(frozen=True, eq=False)
 class Hedged(ByAdvice, PolicyWrapper):
-    """EXP4 over the N experts' ballots and the odds of GTS itself, its rate from its
-    own mixability gap (theory 7.4).
+    """EXP4 over the N experts' ballots and the propensities of GTS. Its learning rate
+    adapts to its mixability gap (theory 7.4).
 
         Pr(a) = Σ_j q_j ξ_j(a),   q_j ∝ π_j exp(-η L_j),   η = ln(1 / min π) / Δ
         L_j += l_j = ξ_j(a) (1 - r) / Pr(a),
@@ -95,15 +95,15 @@ class Hedged(ByAdvice, PolicyWrapper):
 
     @cached_property
     def log_prior(self) -> Array:
-        """ln π (N + 1,): the experts' policies, then GTS; -inf where an expert has no
-        prior."""
+        """Return the log prior ln π (N + 1,): the experts' policies, then GTS; -inf for
+        a prior of 0."""
         experts = self.policy.log_prior + np.log1p(-self.trust)
         log_prior: Array = np.append(experts, np.log(self.trust))
         return log_prior
 
     @cached_property
     def scale(self) -> float:
-        """D = ln(1 / min π), over the members that have a prior."""
+        """Return D = ln(1 / min π) over the members with a prior."""
         log_prior = self.log_prior
         return float(-log_prior[np.isfinite(log_prior)].min())
 
@@ -119,7 +119,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         return state.current
 
     def init(self, shape: tuple[int, ...] = ()) -> HedgedState:
-        """Nothing lost, and a price of 1, with batch axes `shape`."""
+        """Return the state before any reward, with batch axes `shape`."""
         n = len(self.policy.prior)
         lost = np.zeros((*shape, n + 1))
         choices = np.zeros((*shape, 4, n))
@@ -135,8 +135,8 @@ class Hedged(ByAdvice, PolicyWrapper):
     def with_expert_share(
         self, state: HedgedState, change: ExpertShare
     ) -> tuple[Self, HedgedState]:
-        """Give the expert this share of the weight in GTS; its policy starts at its
-        prior, as an expert without predictions until now."""
+        """Give the expert this share of the weight in GTS. Its policy starts at its
+        prior, like an expert that made no predictions so far."""
         policy, current = self.policy.with_expert_share(state.current, change)
         changed = replace(self, policy=policy)
         n_before = len(self.policy.prior)
@@ -152,7 +152,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         return changed, HedgedState(lost, state.price, choices, current)
 
     def _mixed_loss(self, lost: Array, price: Array, change: ExpertShare) -> Array:
-        """Return the loss (…) of the mix of all members but the one that joins."""
+        """Return the loss (…) of the mix of all members except the new one."""
         rate = self.scale / price
         others = self.log_prior.copy()
         others[change.place] = -np.inf
@@ -171,8 +171,8 @@ class Hedged(ByAdvice, PolicyWrapper):
     def with_advisers(
         self, state: HedgedState, decision: Decision, places: Ints
     ) -> Decision:
-        """Return the decision with the advice of other experts: those without advice
-        have no vote, and their policies no trust."""
+        """Return the decision with advice for the current experts; those without advice
+        have no vote, and their policies no weight."""
         advice = decision.advice
         bonus = decision.bonus
         if advice is None or bonus is None:
@@ -210,7 +210,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """Return the members' votes by trust.
+        """Return the members' votes by weight.
 
         The advice is GTS's (the N predictions), then the members' N + 1 votes, NaN for
         an expert without a vote; the bonus is GTS's, or 0, then q_j η, whose sum is the
@@ -243,8 +243,8 @@ class Hedged(ByAdvice, PolicyWrapper):
     def update(
         self, state: HedgedState, decision: Decision, reward: Real
     ) -> HedgedState:
-        """Charge every member the lost reward by its vote, over the odds; then GTS
-        learns from the predictions."""
+        """Add the importance-weighted loss to every member by its vote; then GTS learns
+        from the predictions."""
         lost, gap = self.charges(decision, reward)
         check_advice(lost.shape, state.lost)
         current = self.policy.update(state.current, self._of_policy(decision), reward)
@@ -254,7 +254,7 @@ class Hedged(ByAdvice, PolicyWrapper):
     def revise(
         self, state: HedgedState, decision: Decision, before: float, reward: float
     ) -> HedgedState:
-        """Return the sums with the new reward, to rounding."""
+        """Return the sums with the corrected reward, up to rounding."""
         old_lost, old_gap = self.charges(decision, before)
         lost, gap = self.charges(decision, reward)
         check_advice(lost.shape, state.lost)
@@ -266,8 +266,8 @@ class Hedged(ByAdvice, PolicyWrapper):
     def fold(
         self, state: HedgedState, decisions: Decision, rewards: Array
     ) -> HedgedState:
-        """Many updates along a leading axis; where order does not matter they are added
-        up."""
+        """Learn many rewards along a leading axis; if order does not matter, they are
+        summed at once."""
         if not self.orderless:
             return Policy.fold(self, state, decisions, rewards)  # type: ignore[no-any-return]
         lost, gap = self.charges(decisions, rewards)
@@ -277,8 +277,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         return _add(state, lost.sum(axis=0), gap.sum(axis=0), choices, current)
 
     def merge(self, *states: HedgedState) -> HedgedState:
-        """Return one state for the rewards of several states that started at the
-        prior."""
+        """Merge states that started at the prior into one."""
         inner = [state.current for state in states]
         current = self.policy.merge(*inner)
         lost = np.asarray(sum(state.lost for state in states))
@@ -288,8 +287,8 @@ class Hedged(ByAdvice, PolicyWrapper):
         return HedgedState(lost, price, choices, current)
 
     def charges(self, decision: Decision, reward: Real) -> tuple[Array, Array]:
-        """Return the loss of each member by a reward (…, N + 1), and the mixability gap
-        (…), from the decision alone.
+        """Return the loss of each member for a reward (…, N + 1), and the mixability
+        gap (…). Both depend only on the decision.
 
         Experts without a vote are charged the mix of the others, which does not change
         the mix:
@@ -318,8 +317,8 @@ class Hedged(ByAdvice, PolicyWrapper):
         return np.where(asleep, mixed, lost), gap
 
     def monitor(self, state: HedgedState) -> Choices:
-        """Whether the best predictor has the best policy, of a state without batch
-        axes."""
+        """Compare the best predictor's policy with the best policy, for a state without
+        batch axes."""
         predictor = int(state.current.log_weights.argmax())
         names = list(self.policy.experts.names)
         present = self.policy.prior > 0
@@ -332,12 +331,12 @@ class Hedged(ByAdvice, PolicyWrapper):
         )
 
     def members(self, state: HedgedState) -> Array:
-        """q (…, N + 1): the trust in each expert's policy, and last in GTS."""
+        """Return the weights q (…, N + 1) of each expert's policy and, last, of GTS."""
         return weights.posterior(self._log_trust(state))
 
     def posterior(self, state: HedgedState) -> Array:
-        """Return the probability (…, N) that an expert is followed: by the trust in its
-        own policy, or in GTS times its weight there."""
+        """Return the probability (…, N) of following each expert: the weight of its own
+        policy, plus that of GTS times its weight there."""
         trust = self.members(state)
         inner = self.policy.posterior(state.current)
         total: Array = trust[..., :-1] + trust[..., -1:] * inner
@@ -359,7 +358,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         step: Step = None,
         uniform: Array | None = None,
     ) -> Explanation:
-        """The explanation of the odds that `weigh` makes of this advice."""
+        """Explain the propensities that `weigh` returns for this advice."""
         inner = self.policy.explain_advice(
             state.current,
             advice,
@@ -386,8 +385,8 @@ class Hedged(ByAdvice, PolicyWrapper):
         )
 
     def notes(self, state: HedgedState) -> tuple[str, ...]:
-        """Return the estimated cost of safety (of a state without batch axes), and the
-        leader if it is not GTS."""
+        """Return the estimated cost of safety (for a state without batch axes), and the
+        leader unless it is GTS."""
         trust = self.members(state)
         price = float(state.price)
         of_gts = (1 - self.log_prior[-1] / self.scale) * price - 1
@@ -414,7 +413,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         return (*notes, str(self.monitor(state)))
 
     def _choices(self, decision: Decision, reward: Real) -> Array:
-        """Return the increments of the sums about the experts' policies; an expert
+        """Return the increments of the sums about the experts' policies. An expert
         without a vote counts as the policy itself."""
         n = len(self.policy.prior)
         votes = drawn_advice(decision, 2 * n + 1)[..., n:-1]
@@ -423,7 +422,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         return sums_of(over_odds, np.asarray(column(reward)))
 
     def _log_trust(self, state: HedgedState) -> Array:
-        """ln q (…, N + 1) relative to the leader, from totals."""
+        """Return ln q (…, N + 1) relative to the leader."""
         rate = (self.scale / state.price)[..., None]
         beyond = state.lost - state.lost.min(axis=-1, keepdims=True)
         log_trust = self.log_prior - rate * beyond
@@ -431,7 +430,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         return relative
 
     def _of_policy(self, decision: Decision) -> Decision:
-        """Return the decision for GTS: with the advice, bonus and weights of its
+        """Return the decision as GTS sees it: with the advice, bonus and weights of its
         experts."""
         n = len(self.policy.prior)
         bonus = decision.bonus if self.policy.optimism else None

@@ -1,5 +1,5 @@
-"""Holdout: a share of the traffic gets the control, so that a policy can be compared
-with it."""
+"""Holdout: serve the control to a share of the traffic, to compare the policy with
+it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,15 +30,15 @@ Group: TypeAlias = Literal["policy", "control"]
 
 
 class RampStep(NamedTuple):
-    """Until this day since the start, the holdout has this share."""
+    """The share of the holdout until this day since the start."""
 
     until_day: float
     share: float
 
 
 class Assignment(NamedTuple):
-    """What a holdout makes of the odds of a policy: those of the draw, and what is
-    recorded beside them.
+    """The propensities of the draw under a holdout, and the values to record with the
+    decision.
 
     `control` (…, K) are the odds of the control. `group` is that of the unit, or of the
     decision in an A/A test; without groups one draw serves policy and control.
@@ -50,7 +50,7 @@ class Assignment(NamedTuple):
     group: Group | None = None
 
     def record(self, decision: Decision, unit: str | None = None) -> Decision:
-        """The decision with its control, the share, the group and the unit."""
+        """Return the decision with its control, share, group and unit."""
         return decision._replace(
             control=self.control, holdout=self.share, group=self.group, unit=unit
         )
@@ -58,7 +58,7 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Holdout:
-    """A `share` of the decisions, or of the units, that gets the `control`.
+    """Serve the `control` to a `share` of the decisions or units.
 
     By decision, one draw serves both: its odds are (1 - share) π + share β, of the
     policy π and the control β. They are the logged propensities, and every decision
@@ -101,7 +101,7 @@ class Holdout:
             number("end_day", self.end_day, low=0, high=1e6, open_low=True)
 
     def share_on(self, day: float) -> float:
-        """The share on a day since the start.
+        """Return the share on a day since the start.
 
         >>> slow_start = Holdout(0.1, ramp=[RampStep(7, 0.9)], end_day=60)
         >>> [slow_start.share_on(day) for day in (0, 7, 60)]
@@ -115,7 +115,7 @@ class Holdout:
         return self.share
 
     def group_of(self, uniforms: Uniforms, key: str, share: float) -> Group:
-        """The group of a unit, or of a decision in an A/A test.
+        """Return the group of a unit, or of a decision in an A/A test.
 
         The hash does not depend on the share: a unit of the control group stays in it
         when the share grows.
@@ -132,7 +132,8 @@ class Holdout:
         share: float,
         group: Group | None = None,
     ) -> Assignment:
-        """The odds of the draw: the mixture, or with groups those of the group."""
+        """Return the propensities of the draw: those of the mixture or, with groups,
+        those of the group."""
         if self.is_aa or group == "control":
             drawn = policy.complete(odds._replace(propensities=control))
         elif group == "policy":
@@ -144,8 +145,8 @@ class Holdout:
 
 @dataclass(frozen=True, eq=False)
 class WithHoldout(PolicyWrapper):
-    """A policy with its holdout by decision: the odds of the mixture, for simulations
-    and evaluation.
+    """A policy with a holdout by decision, whose propensities are those of the mixture,
+    for simulations and evaluation.
 
     The policy learns from all decisions, with the odds of the mixture.
     """
@@ -182,7 +183,7 @@ class WithHoldout(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The mixture of the policy's odds and those of the control."""
+        """Return the mixture of the policy's and the control's propensities."""
         odds = self.policy.odds(state, context, eligible=eligible, step=step)
         control = self.control_odds(odds, context, eligible, step)
         return mix_control(self.policy, odds, control, self.holdout.share)
@@ -190,7 +191,8 @@ class WithHoldout(PolicyWrapper):
     def control_odds(
         self, odds: Odds, context: Context, eligible: Bools | None, step: Step
     ) -> Array:
-        """The odds (…, K) of the control in this context, with the axes of `odds`."""
+        """Return the propensities (…, K) of the control in this context, with the axes
+        of `odds`."""
         *lead, n_arms = odds.propensities.shape
         names: Any = self.policy.arms
         if isinstance(context, AnyOffer):
@@ -211,7 +213,8 @@ class WithHoldout(PolicyWrapper):
 
 
 def odds_of_record(decision: Decision, policy_odds: Array) -> Array:
-    """The odds that a record was drawn with, if the policy's are `policy_odds` (K,).
+    """Return the propensities that a recorded decision was drawn with, given those of
+    the policy, `policy_odds` (K,).
 
     A decision of the policy group has the control's odds in an A/A test alone.
     """
@@ -230,7 +233,7 @@ def odds_of_record(decision: Decision, policy_odds: Array) -> Array:
 
 
 def mix_control(policy: Policy, odds: Odds, control: Array, share: float) -> Odds:
-    """The policy's odds with (1 - share) π + share β in place of π."""
+    """Return the policy's odds with (1 - share) π + share β in place of π."""
     if share == 0:
         return odds
     mixture = (1 - share) * odds.propensities + share * control

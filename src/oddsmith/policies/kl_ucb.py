@@ -1,5 +1,5 @@
-"""KL-UCB: confidence bounds from the Kullback-Leibler divergence, with Lai and Robbins'
-rate for coins."""
+"""KL-UCB: confidence bounds by the Kullback-Leibler divergence, with the optimal rate
+of Lai and Robbins for Bernoulli rewards."""
 
 from dataclasses import dataclass
 
@@ -46,8 +46,8 @@ class KLUCB(OverArms):
         return Odds(greedy_odds(self.bounds(state), eligible))
 
     def bounds(self, state: CountState) -> Array:
-        """The upper confidence bounds (…, K); 2 for an arm without rewards, which is
-        above all others."""
+        """Return the upper confidence bounds (…, K). An arm without rewards gets 2,
+        which is above all others."""
         counts = np.maximum(state.pulls, 1.0)
         n = np.maximum(state.pulls.sum(axis=-1, keepdims=True), 1.0)
         log_n = np.log(n)
@@ -57,8 +57,8 @@ class KLUCB(OverArms):
 
 
 def kl_upper(mean: Array, allowed: Array) -> Array:
-    """The largest q >= mean with kl(mean, q) <= allowed, elementwise, by Newton's steps
-    from above.
+    """Return the largest q >= mean with kl(mean, q) <= allowed, elementwise, by
+    Newton's method from above.
 
     kl is convex in q and Pinsker's mean + sqrt(allowed/2) lies above the root, so the
     steps come down to it.
@@ -82,7 +82,7 @@ def kl_upper(mean: Array, allowed: Array) -> Array:
 
 
 def _kl(p: Array, q: Array) -> Array:
-    """Of Bernoulli distributions, 0 ln 0 = 0."""
+    """Return the divergence of two Bernoulli distributions, with 0 ln 0 = 0."""
     from scipy.special import rel_entr
 
     divergence: Array = rel_entr(p, q) + rel_entr(1 - p, 1 - q)

@@ -52,7 +52,7 @@ class LinUCB(OverFeatures):
     def bounds(
         self, state: GaussianState, context: Context, eligible: Bools | None = None
     ) -> Array:
-        """The upper confidence bounds (…, K)."""
+        """Return the upper confidence bounds (…, K)."""
         view = self.view(state, context, eligible)
         sd = np.sqrt(view.variances)
         return view.means + self.alpha * sd

@@ -1,5 +1,5 @@
-"""ParticleThompsonSampling: GTS over a continuous class of experts, by moving
-particles."""
+"""ParticleThompsonSampling: GTS over a continuous class of experts by sequential Monte
+Carlo."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -41,8 +41,8 @@ _ROOM_OF_PRIOR = 1e-18
 
 
 class ParticleState(NamedTuple):
-    """The particles (…, M, d), their log weights (…, M) relative to the leader, and
-    their events.
+    """The particles (…, M, d), their log weights (…, M) relative to the leader, and the
+    events learnt so far.
 
     `phi` (…, memory, d) and `rewards` (…, memory) are the recent events, the first
     `filled` of them; N(mean (…, d), precision⁻¹ (…, d, d)) summarises the prior and all
@@ -61,8 +61,8 @@ class ParticleState(NamedTuple):
 
 @dataclass(frozen=True)
 class ParticleThompsonSampling(Policy):
-    """GTS whose experts are all θ of a class, with the prior N(0, I/ridge); M particles
-    stand for their posterior.
+    """GTS over all parameters θ of a class with prior N(0, I/ridge). M particles
+    approximate the posterior.
 
         w_j ← w_j exp(-η ℓ(θ_j; φ_a, r));
         when 1/Σ w² < M/2: resample, then move towards
@@ -127,7 +127,7 @@ class ParticleThompsonSampling(Policy):
         return self.gamma > 0
 
     def init(self, shape: tuple[int, ...] = ()) -> ParticleState:
-        """Draws from the prior, with batch axes `shape`."""
+        """Draw particles from the prior, with batch axes `shape`."""
         d = self.dim
         rng = np.random.default_rng([self.seed, 0])
         normal = rng.standard_normal((*shape, self.n_particles, d))
@@ -152,8 +152,8 @@ class ParticleThompsonSampling(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Exact propensities: the particles' weighted greedy votes, mixed with gamma
-        over the eligible arms."""
+        """Return exact propensities: the particles' weighted greedy votes, mixed with
+        gamma over the eligible arms."""
         features = self._features(context)
         check_eligible(eligible, features.shape[-2])
         if isinstance(context, AnyOffer):
@@ -166,8 +166,8 @@ class ParticleThompsonSampling(Policy):
     def update(
         self, state: ParticleState, decision: Decision, reward: Real
     ) -> ParticleState:
-        """Charge every particle its loss on the drawn arm; if few carry the weight,
-        resample and move all of them."""
+        """Update the particles' weights by their loss on the drawn arm. If few
+        particles have most of the weight, resample and move all."""
         rewards = np.asarray(check_rewards(decision, reward))
         phi = self._drawn_row(state.log_weights.shape[:-1], decision)
         losses = self._losses(state.particles, phi, rewards)
@@ -200,8 +200,8 @@ class ParticleThompsonSampling(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> ArmExplanation:
-        """Mean and standard deviation of the particles' predictions for every arm, and
-        its odds."""
+        """Explain the propensities by mean and standard deviation of the particles'
+        predictions for each arm."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
         predictions = self.family.predict(state.particles, self._features(context))
         share = weights.posterior(state.log_weights)
@@ -214,8 +214,8 @@ class ParticleThompsonSampling(Policy):
     def coefficients(
         self, state: ParticleState
     ) -> tuple[tuple[str, ...], Array, Array]:
-        """The names of the d features, and mean and standard deviation (…, 1, d) of
-        their weights."""
+        """Return the names of the d features, and mean and standard deviation (…, 1, d)
+        of their weights."""
         mean, covariance = self.moments(state)
         variances = np.diagonal(covariance, axis1=-2, axis2=-1)
         sd = np.sqrt(variances)
@@ -225,11 +225,11 @@ class ParticleThompsonSampling(Policy):
     def named_posterior(
         self, state: ParticleState, arms: Sequence[str] | None
     ) -> dict[str, Any]:
-        """Mean and standard deviation of each column's weight."""
+        """Return mean and standard deviation of each column's weight."""
         return named_weights(arms, *self.coefficients(state))
 
     def moments(self, state: ParticleState) -> tuple[Array, Array]:
-        """Mean (…, d) and covariance (…, d, d) of the weighted particles."""
+        """Return mean (…, d) and covariance (…, d, d) of the weighted particles."""
         share = weights.posterior(state.log_weights)
         mean = np.vecmat(share, state.particles)
         away = state.particles - mean[..., None, :]
@@ -237,7 +237,8 @@ class ParticleThompsonSampling(Policy):
         return mean, weighted.swapaxes(-1, -2) @ away
 
     def _of_rows(self, particles: Array, features: Array) -> Array:
-        """Predictions (…, M, K) of arms that came with the call, each row by itself."""
+        """Return predictions (…, M, K) for arms that came with the call. Each row is
+        computed separately."""
         columns = list[Array]()
         for row in features.reshape(-1, 1, self.dim):
             columns.append(self.family.predict(particles, row)[..., 0])
@@ -245,7 +246,7 @@ class ParticleThompsonSampling(Policy):
         return np.ascontiguousarray(np.swapaxes(by_arm, -1, -2))
 
     def _features(self, context: Context) -> Array:
-        """The context as float64 (…, K, dim)."""
+        """Return the context as float64 (…, K, dim)."""
         features = read_features(context, self.schema, self.arm_schema)
         shape = features.shape
         if features.ndim < 2 or shape[-1] != self.dim or shape[-2] == 0:
@@ -288,7 +289,8 @@ class ParticleThompsonSampling(Policy):
         return drawn[..., 0, :]
 
     def _losses(self, particles: Array, phi: Array, reward: Array) -> Array:
-        """η times the loss (…, M) of each particle; 0 where a feature is not known."""
+        """Return η times the loss (…, M) of each particle; 0 if a feature is
+        missing."""
         complete = _is_complete(phi)[..., None]
         features = np.where(complete, phi, 0.0)
         losses = self.family.loss(particles, features, reward)
@@ -366,8 +368,8 @@ class ParticleThompsonSampling(Policy):
         return theta
 
     def _forget(self, state: ParticleState) -> ParticleState:
-        """Return the state with a Gaussian in place of its events: the particles' mean,
-        and the inverse of their covariance.
+        """Replace the events by a Gaussian prior with the particles' mean and
+        covariance.
 
         The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on
         average, which would add up.
@@ -406,12 +408,12 @@ def resampled(share: Array, uniform: float) -> Ints:
 
 
 def _is_complete(phi: Array) -> Bools:
-    """Whether all features of an event are known (…)."""
+    """Return whether all features of an event are known (…)."""
     return np.asarray(~np.isnan(phi).any(axis=-1))
 
 
 def _effective(log_weights: Array) -> Array:
-    """1/Σ w², the number of particles that carry the weight (…)."""
+    """Return the effective number of particles, 1/Σ w² (…)."""
     share = weights.posterior(log_weights)
     effective: Array = 1 / (share**2).sum(axis=-1)
     return effective
@@ -435,8 +437,8 @@ def _part(log_weights: Array, losses: Array, rest: float) -> float:
 
 
 def _covariance(theta: Array, share: Array) -> Array:
-    """The weighted particles' covariance (d, d), mixed with the unweighted one where
-    few carry the weight."""
+    """Return the weighted particles' covariance (d, d), mixed with the unweighted one
+    if few have most of the weight."""
     d = theta.shape[-1]
     mixed = d / (d + 1 / (share**2).sum())
     away = theta - share @ theta

@@ -20,8 +20,8 @@ __all__ = ["ProbitState", "ProbitThompsonSampling", "truncated_moments"]
 
 
 class ProbitState(NamedTuple):
-    """Means and variances (…, G, d) of independent weights, for G = K arms or G = 1
-    shared, and rewards learnt."""
+    """Means and variances (…, G, d) of independent weights, with G = K or G = 1 if arms
+    share them, and the number of rewards."""
 
     mean: Array
     variance: Array
@@ -57,7 +57,7 @@ class ProbitThompsonSampling(OverPosterior):
         number("noise", self.noise, low=0, high=np.inf, open_low=True)
 
     def init(self, shape: tuple[int, ...] = ()) -> ProbitState:  # type: ignore[override]
-        """N(0, 1/ridge) for every weight."""
+        """Return the prior N(0, 1/ridge) for every weight."""
         size = (*shape, self.n_arms or 1, self.dim)
         variance = np.full(size, 1 / self.ridge)
         return ProbitState(np.zeros(size), variance, 0)
@@ -68,8 +68,8 @@ class ProbitThompsonSampling(OverPosterior):
         context: Context,
         eligible: Bools | None,
     ) -> View:
-        """The belief about every arm: weights are independent, so Σφ is φ times their
-        variances."""
+        """Return the belief about every arm. Weights are independent, so Σφ is φ times
+        their variances."""
         features = self.features(context)
         check_eligible(eligible, self.n_arms or features.shape[-2])
         if isinstance(context, AnyOffer):
@@ -83,22 +83,22 @@ class ProbitThompsonSampling(OverPosterior):
         return View(features, means, features * state.variance)
 
     def draws(self, state: ProbitState) -> Array:  # type: ignore[override]
-        """Fixed draws (n, d) of the weights that all arms share."""
+        """Return fixed draws (n, d) of the weights that all arms share."""
         spread = self.width * np.sqrt(state.variance[0])
         normal = directions(self.dim, self.directions, self.seed)
         draws: Array = shared_weights(state) + normal * spread
         return draws
 
     def coefficients(self, state: ProbitState) -> tuple[tuple[str, ...], Array, Array]:
-        """The names of the d features, and mean and standard deviation (…, G, d) of
-        their weights."""
+        """Return the names of the d features, and mean and standard deviation (…, G, d)
+        of their weights."""
         names = feature_names(self.dim, self.schema, self.arm_schema)
         return names, state.mean, np.sqrt(state.variance)
 
     def update(
         self, state: ProbitState, decision: Decision, reward: Real
     ) -> ProbitState:
-        """Message passing for one reward, in place."""
+        """Update the weights in place by message passing for one reward."""
         place, phi = self.place(decision, state.mean)
         n = len(phi)
         means = state.mean.reshape(n, -1, self.dim)

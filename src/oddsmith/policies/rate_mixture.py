@@ -1,5 +1,5 @@
-"""RateMixture: Generalized Thompson Sampling with many learning rates at once, weighed
-by how well each predicted."""
+"""RateMixture: Generalized Thompson Sampling with many learning rates at once, weighted
+by their prediction loss."""
 
 from dataclasses import dataclass
 from math import log
@@ -29,7 +29,7 @@ _ROUNDING = 1e-13  # losses that differ by less are equal, up to rounding
 
 class RateState(NamedTuple):
     """Log weights by rate (…, E, N), the losses of each rate's votes (…, E), their
-    mixability gap (…); the experts."""
+    mixability gap (…), and the experts' state."""
 
     log_weights: Array
     totals: Array
@@ -86,7 +86,7 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         return domain(self.loss)
 
     def init(self, shape: tuple[int, ...] = ()) -> RateState:  # type: ignore[override]
-        """The prior for every rate, with batch axes `shape`."""
+        """Return the prior for every rate, with batch axes `shape`."""
         n_rates = len(self.rates)
         first = self.log_prior - self.log_prior.max()
         log_weights = np.broadcast_to(first, (*shape, n_rates, len(first))).copy()
@@ -109,14 +109,14 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         offer: AnyOffer | None = None,
         uniform: Array | None = None,
     ) -> Odds:
-        """The odds from the experts' predictions and ballots."""
+        """Return the propensities from the experts' predictions and ballots."""
         predictions, ballots = advice
         voting = self._voting(state, ballots)
         return Odds(self._mix(voting, ballots, eligible, uniform), predictions)
 
     def update(self, state: RateState, decision: Decision, reward: Real) -> RateState:
-        """Charge every expert for its prediction, every rate for its experts' average,
-        and measure the gap."""
+        """Update the experts' weights at every rate, the weights of the rates, and the
+        mixability gap."""
         charges = drawn_losses(self, self.loss, decision, reward)
         check_advice(charges.shape, state.log_weights[..., 0, :])
         losses = charges[..., None, :]
@@ -146,7 +146,7 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         return weights.posterior(-scale * beyond)
 
     def posterior(self, state: RateState) -> Array:  # type: ignore[override]
-        """The weight (…, N) of each expert, over all rates."""
+        """Return the weight (…, N) of each expert, summed over all rates."""
         return self._over_rates(state, weights.posterior(state.log_weights))
 
     def explain_advice(
@@ -159,7 +159,7 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         step: Step = None,
         uniform: Array | None = None,
     ) -> Explanation:
-        """The explanation of the odds that `weigh` makes of this advice."""
+        """Explain the propensities that `weigh` returns for this advice."""
         predictions, ballots = advice
         n_arms = predictions.shape[-1]
         voting = self._voting(state, ballots)
@@ -185,8 +185,8 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         return (f"Weights of the learning rates: {rates}.",)
 
     def _voting(self, state: RateState, ballots: Array) -> Array:
-        """The weights of the vote (…, N): each rate's over those awake, all rates
-        together."""
+        """Return the weights of the vote (…, N), summed over rates, each normalised
+        over the experts with a prediction."""
         by_rate = weights.awake_weights(state.log_weights, ballots[..., None, :, :])
         return self._over_rates(state, by_rate)
 
@@ -207,8 +207,7 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
             return weights.mix(np.log(voting), ballots, self.gamma, eligible, uniform)
 
     def _scale(self, state: RateState) -> Array:
-        """ln E / Δ (…, 1); 0 where the gap is 0, as long as no rate differs from
-        another."""
+        """Return ln E / Δ (…, 1); 0 if the gap is 0, as long as all rates agree."""
         gap = state.gap[..., None]
         is_open = gap > 0
         scale = log(len(self.rates)) / np.where(is_open, gap, 1.0)
@@ -234,7 +233,7 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
 
 
 def _distinct(lost: Array) -> Array:
-    """Return the losses (…, E), equal where they differ by rounding alone: while the
-    gap is 0, any difference would select a rate."""
+    """Return the losses (…, E) without differences from rounding: while the gap is 0,
+    any difference would select a rate."""
     least = lost.min(axis=-1, keepdims=True)
     return np.where(lost - least > _ROUNDING, lost, least)

@@ -1,5 +1,5 @@
-"""Recipes: named algorithms that are settings of a policy, most of them of Generalized
-Thompson Sampling."""
+"""Recipes: named algorithms as settings of a policy, mostly of Generalized Thompson
+Sampling."""
 
 from oddsmith.core.arrays import Array, number
 from oddsmith.core.expert_policy import Prior, checked_prior
@@ -56,8 +56,8 @@ def tuned(
     steps: int | None = None,
     prior: Prior = None,
 ) -> GeneralizedThompsonSampling:
-    """GTS with the eta and gamma of the best bound: for `steps` decisions, or the
-    anytime schedule if None (3.8).
+    """GTS with the eta and gamma that minimise the regret bound for `steps` decisions;
+    the anytime schedule if `steps` is None (3.8).
 
     The bound is for the worst expert of positive prior; applies when one expert is the
     truth. An own loss is certified for predictions in [0, 1]; give its certificate for
@@ -81,8 +81,8 @@ def tuned(
 def epsilon_greedy(
     experts: Experts, loss: Loss = log_loss, *, epsilon: float = 0.05
 ) -> GeneralizedThompsonSampling:
-    """Follow the expert of least total loss, and with probability epsilon an arm at
-    random; ties share.
+    """Follow the expert with the smallest total loss, and draw a random arm with
+    probability epsilon. Ties are split.
 
     GTS with a learning rate so large that all weight is on the leader; epsilon 0 is
     follow-the-leader.
@@ -97,15 +97,15 @@ def epsilon_greedy(
 
 
 def uniform(experts: Experts) -> GeneralizedThompsonSampling:
-    """Draw every eligible arm with the same probability; the weights learn all the
-    same."""
+    """Draw every eligible arm with the same probability. The weights are still
+    updated."""
     return GeneralizedThompsonSampling(experts, gamma=1.0)
 
 
 def follow_the_leader(
     experts: Experts, loss: Loss = log_loss
 ) -> GeneralizedThompsonSampling:
-    """Always the vote of the expert of least total loss; ties share."""
+    """Always follow the expert with the smallest total loss. Ties are split."""
     return epsilon_greedy(experts, loss, epsilon=0.0)
 
 
@@ -145,7 +145,7 @@ def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> E
 def hedged(
     experts: Experts, loss: Loss = log_loss, *, prior: Prior = None, trust: float = 0.5
 ) -> Hedged:
-    """The safe combination: GTS with the eta of its bound and gamma 0, and every
+    """Safe combination of GTS (with the eta of its bound and gamma 0) and every
     expert's own policy (theory 7.4).
 
     >>> from oddsmith.experts.external import GivenExperts
@@ -180,11 +180,12 @@ def fastcb(
     prior: Prior = None,
     oracle: OracleName = "mixture",
 ) -> FastCB:
-    """FastCB with the sharpness 10 K, which suits worlds where the best arm costs
+    """FastCB with sharpness 10 K, which suits problems in which the best arm costs
     little (theory 5.3)."""
     return FastCB(experts, sharpness=10.0 * n_arms, oracle=oracle, prior=prior)
 
 
 def _least(prior: Array) -> float:
-    """The smallest positive probability: a bound for it holds for every expert."""
+    """Return the smallest positive prior probability, so that a bound with it holds for
+    every expert."""
     return float(prior[prior > 0].min())

@@ -1,5 +1,5 @@
-"""Regressor Elimination: experts with too large a loss are eliminated; the others are
-drawn in balance."""
+"""Regressor Elimination: discard experts with too large a loss, and draw the others
+from a balanced distribution."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,8 +37,8 @@ class EliminationState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RegressorElimination(OverExperts):
-    """Agarwal et al. 2012 (theory 5.5), for i.i.d. contexts; `contexts` are a sample of
-    them (for tables: all of them).
+    """Regressor Elimination of Agarwal et al. 2012 (theory 5.5), for i.i.d. contexts;
+    `contexts` is a sample of them (for tables, all of them).
 
     Expert i is drawn with probability P(i) such that every expert's arms are drawn
     often enough: E_x 1/Pr(π_i(x)|x) is at most the mean number of arms that the
@@ -93,12 +93,12 @@ class RegressorElimination(OverExperts):
 
     @cached_property
     def _experts_state(self) -> State:
-        """The state of the experts, which do not learn."""
+        """Return the state of the experts, which do not learn."""
         return self.experts.init()
 
     @cached_property
     def proposals(self) -> Array:
-        """The ballots (X, N, K) on the sample of contexts."""
+        """Return the ballots (X, N, K) for the sample of contexts."""
         ballots = self.experts.advise(self._experts_state, self.contexts)[1]
         if ballots.ndim != 3:
             raise InvalidInput(
@@ -113,11 +113,11 @@ class RegressorElimination(OverExperts):
 
     @cached_property
     def first_balance(self) -> Array:
-        """The balanced distribution over all experts."""
+        """Return the balanced distribution over all experts."""
         return balanced(self.proposals, self.context_odds)
 
     def init(self, shape: tuple[int, ...] = ()) -> EliminationState:
-        """Every expert is in, without losses."""
+        """Return the state with all experts and no losses."""
         size = (*shape, len(self.experts.names))
         losses = np.zeros(size)
         alive = np.ones(size, np.bool_)
@@ -132,8 +132,8 @@ class RegressorElimination(OverExperts):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The survivors' ballots, weighed by the balance; in the original also uniform
-        over what they propose."""
+        """Return the remaining experts' ballots, weighted by the balanced distribution.
+        The original algorithm also mixes in a uniform draw from their arms."""
         check_eligible(eligible)
         predictions, ballots = self.experts.advise(
             self._experts_state, context, eligible
@@ -157,8 +157,8 @@ class RegressorElimination(OverExperts):
     def update(
         self, state: EliminationState, decision: Decision, reward: Real
     ) -> EliminationState:
-        """Add up the losses; eliminate experts beyond the threshold, and balance the
-        others again."""
+        """Add the losses, eliminate experts above the threshold, and balance the others
+        again."""
         charged = drawn_losses(self, self.loss, decision, reward)
         check_advice(charged.shape, state.losses)
         if np.isnan(charged).any():
@@ -175,8 +175,8 @@ class RegressorElimination(OverExperts):
         return EliminationState(losses, alive, self._rebalance(state, alive), learnt)
 
     def slack(self, learnt: int) -> float:
-        """Return the largest difference between a total loss and the least after this
-        many rewards."""
+        """Return the threshold: the largest allowed difference between a total loss and
+        the smallest one."""
         n = len(self.experts.names)
         if self.threshold == "sharp":
             return log(n / self.delta)
@@ -184,7 +184,7 @@ class RegressorElimination(OverExperts):
         return 18 * log(rounds / self.delta)
 
     def posterior(self, state: EliminationState) -> Array:
-        """The balanced distribution (…, N): the probability of following each
+        """Return the balanced distribution (…, N), the probability of following each
         expert."""
         return state.balance
 

@@ -1,4 +1,4 @@
-"""The roster of a policy: experts join, retire and come back.
+"""Changes of a policy's experts: add, retire and reactivate.
 
 The roster only grows: an expert that joins comes last, one that retires stays with
 weight zero. So an older decision's advice is the first part of today's, and the new
@@ -34,8 +34,8 @@ Changed: TypeAlias = tuple[Policy, State]
 def add_expert(
     policy: Policy, state: State, name: str, share: float, bank: Experts | None = None
 ) -> Changed:
-    """Policy and state with an expert that joins, or comes back, with a share of the
-    weight and of the prior.
+    """Add a new or a retired expert with a share of the weight and the prior; return
+    policy and state.
 
     `bank` has this one expert; None for a policy over recorded advice. The others keep
     their proportions. An expert that is there and has not retired stays as it is, also
@@ -55,8 +55,8 @@ def add_expert(
 
 
 def retire_expert(policy: Policy, state: State, name: str) -> Changed:
-    """Policy and state with an expert's weight and prior zero, its mass shared in
-    proportion.
+    """Set an expert's weight and prior to zero and distribute both over the others;
+    return policy and state.
 
     Nothing changes if the expert is unknown, or if no other has a prior. If no other
     has weight left, the others start from the prior again.
@@ -71,7 +71,7 @@ def retire_expert(policy: Policy, state: State, name: str) -> Changed:
 
 
 def active_experts(policy: Policy) -> list[str]:
-    """The experts that have not retired, however little weight they have.
+    """Return the experts that have not retired, whatever their weight.
 
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> from oddsmith.experts.external import GivenExperts
@@ -87,7 +87,7 @@ def active_experts(policy: Policy) -> list[str]:
 
 
 def check_addition(policy: Policy, name: str) -> None:
-    """Refuse to add an expert that is there."""
+    """Raise if the expert to add is already active."""
     _bank(policy)
     if name in active_experts(policy):
         raise InvalidInput(
@@ -97,7 +97,7 @@ def check_addition(policy: Policy, name: str) -> None:
 
 
 def check_retirement(policy: Policy, name: str) -> None:
-    """Refuse to retire an expert that is not there, or the last one."""
+    """Raise if the expert to retire is not active, or is the last one."""
     _bank(policy)
     active = active_experts(policy)
     if name not in active:
@@ -109,8 +109,8 @@ def check_retirement(policy: Policy, name: str) -> None:
 
 
 def pad_to_roster(policy: Policy, state: State, decision: Decision) -> Decision:
-    """The decision as today's roster reads it: experts that joined after it are asleep
-    in it."""
+    """Return the decision for today's experts; those that were added later made no
+    prediction."""
     if policy.bank is None or decision.advice is None:
         return decision
     n_before = policy.adviser_count(decision)
@@ -123,7 +123,7 @@ def pad_to_roster(policy: Policy, state: State, decision: Decision) -> Decision:
 
 
 def changes_experts(policy: Policy) -> bool:
-    """Whether the experts of a policy may come and go."""
+    """Return whether experts of a policy can be added and retired."""
     while isinstance(policy, PolicyWrapper):
         own = type(policy).with_expert_share is not PolicyWrapper.with_expert_share
         if own:
@@ -145,7 +145,7 @@ def _bank(policy: Policy) -> Experts:
 
 
 def _prior(policy: Policy) -> Array | None:
-    """The prior of the experts; None where a policy has none."""
+    """Return the prior of the experts; None if the policy has none."""
     while isinstance(policy, PolicyWrapper):
         policy = policy.policy
     prior: Array | None = getattr(policy, "prior", None)

@@ -33,7 +33,7 @@ class ScaleFreeState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScaleFreeSampling(GeneralizedThompsonSampling):
-    """Generalized Thompson Sampling whose square loss is in units of the rewards so
+    """Generalized Thompson Sampling with square loss in units of the largest reward so
     far.
 
         w_i ∝ p_i exp(-η Σ ((f_i(x, a) - r) / u)²),   predictions kept within [0, u]
@@ -66,20 +66,21 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
 
     @property
     def orderless(self) -> bool:
-        """Sums of losses are converted when the unit grows, which rounds."""
+        """Return False: when the unit grows, sums of losses are converted, which
+        rounds."""
         return False
 
     @property
     def order_settings(self) -> str:
-        """The settings that decide whether order matters, in words."""
+        """Return the names of the settings for which the order of rewards matters."""
         return f"{super().order_settings}, in units of the rewards so far"
 
     def init(self, shape: tuple[int, ...] = ()) -> Any:
-        """The prior, a `ScaleFreeState` with batch axes `shape`."""
+        """Return the prior as a `ScaleFreeState` with batch axes `shape`."""
         return ScaleFreeState(*super().init(shape), np.zeros(shape))
 
     def update(self, state: Any, decision: Decision, reward: Real) -> Any:
-        """Charge every expert for its prediction of the drawn arm, in units of the
+        """Update the weights by each expert's loss on the drawn arm, in units of the
         rewards; then the experts learn."""
         state = self._with_unit(state, reward)
         scaled, value = _in_units(decision, reward, state.unit)
@@ -90,8 +91,8 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
     def revise(
         self, state: Any, decision: Decision, before: float, reward: float
     ) -> Any:
-        """The weights as if the new reward had been the first, to rounding, in the
-        present unit."""
+        """Return the weights as if the corrected reward had arrived first, up to
+        rounding, in the current unit."""
         state = self._with_unit(state, reward)
         scaled, value = _in_units(decision, reward, state.unit)
         _, old = _in_units(decision, before, state.unit)
@@ -102,7 +103,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
         return ScaleFreeState(log_weights, state.learnt, own, state.unit)
 
     def _with_unit(self, state: ScaleFreeState, reward: Real) -> ScaleFreeState:
-        """The state in a unit that this reward does not exceed."""
+        """Return the state in a unit that is at least as large as this reward."""
         if np.all(np.abs(reward) <= state.unit):
             return state
         unit, factor = grown_unit(state.unit, np.asarray(reward))
@@ -115,7 +116,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
 
 
 def _in_units(decision: Decision, reward: Real, unit: Array) -> tuple[Decision, Real]:
-    """The decision with predictions, and the reward, in this unit (…).
+    """Return the decision's predictions, and the reward, in this unit (…).
 
     When decisions were made, the unit may have been another: predictions are kept
     within the rewards that are possible in this one.

@@ -1,4 +1,4 @@
-"""SquareCB: odds that fall with the gap to the best arm (Foster and Rakhlin 2020)."""
+"""SquareCB: inverse gap weighting (Foster and Rakhlin 2020)."""
 
 from dataclasses import dataclass
 

@@ -40,8 +40,8 @@ class UCB1(OverArms):
         return Odds(greedy_odds(self.bounds(state), eligible))
 
     def _one(self, pulls: list[float], sums: list[float]) -> Array:
-        """All mass on the best arm, for one decision between few arms: faster without
-        arrays."""
+        """Return propensity 1 for the best arm. For one decision with few arms, plain
+        Python is faster than arrays."""
         odds = np.zeros(len(pulls))
         if 0.0 in pulls:
             odds[pulls.index(0.0)] = 1.0
@@ -52,7 +52,7 @@ class UCB1(OverArms):
         return odds
 
     def bounds(self, state: CountState) -> Array:
-        """The upper confidence bounds (…, K); inf for an arm without rewards."""
+        """Return the upper confidence bounds (…, K); inf for an arm without rewards."""
         pulls = state.pulls
         counts = np.maximum(pulls, 1.0)
         n = np.maximum(pulls.sum(axis=-1, keepdims=True), 1.0)

@@ -1,4 +1,4 @@
-"""Windowed: Generalized Thompson Sampling that remembers only the last rewards."""
+"""Windowed: Generalized Thompson Sampling over a sliding window of rewards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,32 +18,33 @@ __all__ = ["WindowState", "Windowed"]
 
 
 class WindowState(NamedTuple):
-    """The log factors (…, window, N) of the last rewards, as a ring, and the state of
-    GTS that they add up to."""
+    """The log factors (…, window, N) of the last rewards as a ring buffer, and the
+    state of GTS with their sum."""
 
     factors: Array
     current: ExpertState
 
     @property
     def log_weights(self) -> Array:
-        """Log prior plus the sum of the ring (…, N), relative to the leader."""
+        """Return the log prior plus the sum of the ring (…, N), relative to the
+        leader."""
         return self.current.log_weights
 
     @property
     def learnt(self) -> int:
-        """The number of rewards, forgotten ones included."""
+        """Return the number of rewards, including those that left the window."""
         return self.current.learnt
 
     @property
     def experts(self) -> State:
-        """The experts' own state."""
+        """Return the experts' own state."""
         return self.current.experts
 
 
 @dataclass(frozen=True, eq=False)
 class Windowed(PolicyWrapper):
-    """`policy` with the posterior of the last `window` rewards alone, in the order they
-    are learnt (theory 5.9).
+    """Base the posterior of `policy` on the last `window` rewards only, in the order
+    they are learnt (theory 5.9).
 
         w_i = p_i Π_{s = t - window + 1 … t} exp(-η ℓ(f_i(x_s, a_s), r_s))
 
@@ -87,7 +88,7 @@ class Windowed(PolicyWrapper):
         return state.current
 
     def init(self, shape: tuple[int, ...] = ()) -> WindowState:
-        """The prior and an empty window, with batch axes `shape`."""
+        """Return the prior and an empty window, with batch axes `shape`."""
         n_experts = len(self.policy.experts.names)
         factors = np.zeros((*shape, self.window, n_experts))
         return WindowState(factors, self.policy.init(shape))
@@ -102,7 +103,7 @@ class Windowed(PolicyWrapper):
     def update(
         self, state: WindowState, decision: Decision, reward: Real
     ) -> WindowState:
-        """Replace the oldest reward of the window by the newest, in new arrays."""
+        """Replace the oldest reward of the window by the newest; arrays are copied."""
         newest = self.policy.factors(decision, reward)
         check_advice(newest.shape, state.log_weights)
         factors = state.factors.copy()

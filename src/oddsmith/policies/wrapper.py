@@ -1,4 +1,4 @@
-"""PolicyWrapper: a policy around another one."""
+"""PolicyWrapper: base class of policies that wrap another one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +16,8 @@ __all__ = ["PolicyWrapper"]
 
 
 class PolicyWrapper(Policy):
-    """A policy around another one: name it as base of a dataclass with a field
-    `policy`; all else is the inner one's.
+    """Base class of policies that wrap another one: a subclass is a dataclass with a
+    field `policy`. Everything that it does not define comes from the inner policy.
 
     A wrapper with an `update` of its own folds by it, and promises neither `orderless`
     nor `mergeable`.
@@ -26,8 +26,7 @@ class PolicyWrapper(Policy):
     policy: Policy
 
     def inner_state(self, state: State) -> State:
-        """The part of the state that is the inner policy's: all of it, unless the
-        wrapper keeps something beside it."""
+        """Return the inner policy's part of the state; by default the whole state."""
         return state
 
     if not TYPE_CHECKING:  # the type checker uses the types that Policy declares
@@ -173,7 +172,8 @@ class PolicyWrapper(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation | ArmExplanation:
-        """The explanation of the policy inside, with the odds of this one."""
+        """Return the inner policy's explanation with the propensities of this
+        policy."""
         inner = self.inner_state(state)
         explanation = self.policy.explain(inner, context, eligible=eligible, step=step)
         if type(self).odds is PolicyWrapper.odds:

@@ -1,3 +1,3 @@
-"""Parts that several policies are made of: beliefs, oracles, projections, schedules."""
+"""Shared parts of policies: beliefs, oracles, projections and schedules."""
 
 __all__: list[str] = []

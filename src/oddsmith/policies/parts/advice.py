@@ -1,4 +1,4 @@
-"""Odds and explanations of policies that weigh the advice of experts."""
+"""Propensities and explanations of policies that weigh the advice of experts."""
 
 from oddsmith.core.arrays import Bools
 from oddsmith.core.decision import Context, Odds, State, Step
@@ -9,8 +9,8 @@ __all__ = ["ByAdvice"]
 
 
 class ByAdvice(Policy):
-    """A policy that asks its experts, then weighs their advice: it writes `weigh` and
-    `explain_advice`."""
+    """Base class of policies that weigh their experts' advice. A subclass defines
+    `weigh` and `explain_advice`."""
 
     def odds(
         self,

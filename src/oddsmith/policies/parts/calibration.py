@@ -34,8 +34,8 @@ _MOST_EVIDENCE = 20.0
 
 
 class Calibration(NamedTuple):
-    """Intercept a and slope b (…, N) of each expert; H (…, N, 3), its entries for a²,
-    a b and b²; and the evidence (…, N) for the predictions as they are.
+    """Intercept a and slope b (…, N) of each expert; H (…, N, 3), its entries for a², a
+    b and b²; and the log evidence (…, N) that predictions are already calibrated.
 
     The evidence is a difference of log likelihoods: that of the predictions as they are
     less that of the calibrated ones.
@@ -48,7 +48,8 @@ class Calibration(NamedTuple):
 
     @property
     def trust(self) -> Array:
-        """The probability (…, N) that an expert's predictions are right as they are."""
+        """Return the probability (…, N) that an expert's predictions are already
+        calibrated."""
         return _logistic(self.evidence)
 
     def learn(self, z: Array, distance: Array, rewards: Array) -> "Calibration":
@@ -90,8 +91,8 @@ class Calibration(NamedTuple):
         return intercept, np.maximum(slope, _LEAST_SLOPE)
 
     def shift(self, z: Array, distance: Array, change: Array) -> "Calibration":
-        """Return the calibration for a reward that is larger by `change` (…): one more
-        Newton step, with today's precision."""
+        """Return the calibration for a reward that is larger by `change` (…), by one
+        more Newton step with the current precision."""
         known = ~np.isnan(z)
         by_expert = change[..., None]
         distance = np.where(known, distance, 0.0)

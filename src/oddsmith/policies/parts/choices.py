@@ -1,5 +1,5 @@
-"""Choices: the advantage of the best expert's policy over the best predictor's, with an
-interval for all times at once.
+"""Choices: how much better the best expert's policy is than the best predictor's, with
+an anytime-valid interval.
 
 Of an expert's vote over the odds, w, both w r and w (1 - r) are at least 0, and their
 means are the reward and the loss of its policy. For X >= 0 and λ in (0, 1), exp(λ (X -
@@ -24,7 +24,7 @@ __all__ = ["CENTRE", "Choices", "LARGEST", "choices_of", "sums_of"]
 
 CENTRE = 0.5
 LARGEST = 2.0**13
-"""The largest vote over the odds; larger ones are clipped."""
+"""The largest importance weight (vote over propensity); larger ones are clipped."""
 _LAMBDAS = 0.5 ** np.arange(1, 17)
 _COSTS = -np.log1p(-_LAMBDAS) - _LAMBDAS
 _ENOUGH = 100  # number of rewards needed for a statement
@@ -35,8 +35,8 @@ _NAMED = 3  # maximum number of hidden policies named in the text
 
 
 class Choices(NamedTuple):
-    """The best policy and the best predictor, by name; the advantage of the first, and
-    a 95 % interval of it.
+    """The best policy and the best predictor by name, and the advantage of the former
+    with a 95 % interval.
 
     `hidden` are the experts whose arms were drawn too rarely to estimate the reward of
     their policies.
@@ -51,7 +51,7 @@ class Choices(NamedTuple):
     hidden: tuple[str, ...] = ()
 
     def in_units(self, scale: RewardScale) -> "Choices":
-        """The same in the units that rewards are sent in.
+        """Return the result in the units of the user's rewards.
 
         >>> Choices("a", "b", 0.08, 0.02, 0.14, 900).in_units(
         ...     RewardScale(0.0, 10.0)
@@ -63,7 +63,7 @@ class Choices(NamedTuple):
         return self._replace(gap=gap, low=width * self.low, high=width * self.high)
 
     def __str__(self) -> str:
-        """A sentence, and another one about policies that are hidden."""
+        """Return a sentence on the result, and another one on hidden policies."""
         if self.n < _ENOUGH:
             return (
                 "Whether the best predictor has the best policy is not told before "

@@ -1,4 +1,4 @@
-"""Policies without contexts: their counts, and the explanation of a decision."""
+"""Policies without contexts: counts per arm, and explanations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ __all__ = ["CountState", "OverArms"]
 
 
 class CountState(NamedTuple):
-    """How often each arm was rewarded (…, K), the sum of its rewards (…, K), and
-    rewards learnt in all."""
+    """Number of rewards of each arm (…, K), their sum (…, K), and the total number of
+    rewards."""
 
     pulls: Array
     sums: Array
@@ -27,7 +27,7 @@ class CountState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OverArms(Policy):
-    """The fields and bodies of policies that count rewards.
+    """Base class of policies that count rewards.
 
     They do not read the context. Sums do not depend on the order of rewards (to
     rounding).
@@ -42,15 +42,15 @@ class OverArms(Policy):
         whole("n_arms", self.n_arms)
 
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
-        """Nothing is known of any arm."""
+        """Return the state before any reward."""
         none = np.zeros((*shape, self.n_arms))
         return CountState(none, none.copy(), 0)
 
     def with_arms(
         self, state: CountState, arms: Sequence[str]
     ) -> tuple[Self, CountState]:
-        """Return this policy and its counts with further arms, which were never
-        drawn."""
+        """Return this policy and its counts with further arms, which have no rewards
+        yet."""
         names = check_names("arms", arms)
         n_more = len(names) - self.n_arms
         if n_more < 0:
@@ -65,7 +65,7 @@ class OverArms(Policy):
         return replace(self, n_arms=len(names)), state
 
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
-        """One more reward of the drawn arm."""
+        """Add a reward of the drawn arm."""
         arm = decision.number
         # fast path for one decision, which needs no mask
         if isinstance(arm, int) and state.pulls.ndim == 1:
@@ -85,12 +85,12 @@ class OverArms(Policy):
         return CountState(state.pulls + drawn, sums, state.learnt + 1)
 
     def bounds(self, state: CountState) -> Array | None:
-        """The upper confidence bounds (…, K) of optimistic policies."""
+        """Return the upper confidence bounds (…, K) of optimistic policies."""
         return None
 
     def moments(self, state: CountState) -> tuple[Array, Array | None]:
-        """The mean reward of every arm (…, K), NaN where there was none, and its
-        standard deviation, if believed."""
+        """Return the mean reward of every arm (…, K), NaN without rewards, and its
+        standard deviation if the policy has one."""
         with np.errstate(invalid="ignore"):
             return state.sums / state.pulls, None
 
@@ -102,7 +102,8 @@ class OverArms(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> ArmExplanation:
-        """What is known of every arm, whatever the context, and its odds."""
+        """Explain the propensities by the belief about each arm; the context does not
+        matter."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
         arms = numbered_arms(self.n_arms)
         mean, sd = self.moments(state)

@@ -1,5 +1,5 @@
-"""The probability of being best under one shared belief, from fixed quasi-random
-directions instead of draws."""
+"""Probability that each arm is the best under a shared belief, from fixed quasi-random
+directions."""
 
 from functools import lru_cache
 
@@ -55,8 +55,8 @@ def shared_best(
 def best_rows(
     rows: Array, weights: Array, least: Array | None, eligible: Bools | None
 ) -> Array:
-    """The share of weight vectors (n, d) under which each arm's row (…, K, d) scores
-    highest (…, K); ties share.
+    """Return the share of weight vectors (n, d) under which each arm's row (…, K, d)
+    scores highest (…, K), with ties split.
 
     A score is at least that under the weights `least`, if given. What a row gives does
     not depend on its place.
@@ -69,13 +69,13 @@ def best_rows(
 
 
 def symmetric_root(covariance: Array) -> Array:
-    """The symmetric S (…, d, d) with S S = covariance."""
+    """Return the symmetric S (…, d, d) with S S = covariance."""
     root, _ = _root(covariance)
     return root
 
 
 def _root(covariance: Array) -> tuple[Array, Array]:
-    """S with S S = covariance, and the eigenvalues (…, d)."""
+    """Return S with S S = covariance, and the eigenvalues (…, d)."""
     values, vectors = np.linalg.eigh(covariance)
     # eigenvalues below this are rounding errors, and their roots would be too large
     least = 1e-13 * values[..., -1:]
@@ -86,8 +86,8 @@ def _root(covariance: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=64)
 def directions(dim: int, n: int, seed: int) -> Array:
-    """n standard normal vectors from a scrambled Sobol sequence (n, dim), the same in
-    every process.
+    """Return n standard normal vectors (n, dim) from a scrambled Sobol sequence, the
+    same in every process.
 
     >>> bool(abs(directions(3, 1024, 0).mean()) < 1e-3)
     True
@@ -104,7 +104,7 @@ def directions(dim: int, n: int, seed: int) -> Array:
 
 
 def check_directions(n: object, seed: object) -> None:
-    """Refuse a number of directions that is not a power of two, and an invalid seed."""
+    """Raise unless the number of directions is a power of two and the seed is valid."""
     whole("seed", seed, low=0)
     number = 0
     if isinstance(n, int | np.integer) and not isinstance(n, bool):

@@ -1,5 +1,5 @@
-"""Families of experts that differ in a parameter θ: predictions, losses and gradients,
-for particles."""
+"""Families of experts with a parameter θ: predictions, losses and gradients for
+particles."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -12,8 +12,8 @@ __all__ = ["Family", "LinearFamily", "LogisticFamily"]
 
 
 class Family(Protocol):
-    """A differentiable class of experts f_θ; name it as base, write `predict`, `loss`
-    and `gradient`.
+    """Base class of differentiable families of experts f_θ. A subclass defines
+    `predict`, `loss` and `gradient`.
 
     Every leading axis (…) is a batch axis; M parameters are evaluated at once. `total`
     has a body that goes event by event: a family that can do all events at once
@@ -39,24 +39,24 @@ class Family(Protocol):
     scale: ClassVar[str] = "reward"  # name of the predictions' scale in explanations
 
     def predict(self, theta: Array, features: Array) -> Array:
-        """Mean rewards (…, M, K) of arms with these features (…, K, d), by parameters
-        (…, M, d)."""
+        """Return mean rewards (…, M, K) of arms with features (…, K, d) under
+        parameters (…, M, d)."""
         ...
 
     def loss(self, theta: Array, phi: Array, reward: Real) -> Array:
-        """The loss (…, M) of each parameter on an arm with features phi (…, d) and its
-        reward (…)."""
+        """Return the loss (…, M) of each parameter for an arm with features phi (…, d)
+        and reward (…)."""
         ...
 
     def gradient(self, theta: Array, phi: Array, reward: Real) -> Array:
-        """The gradient (…, M, d) of that loss in θ."""
+        """Return the gradient (…, M, d) of the loss with respect to θ."""
         ...
 
     def total(
         self, theta: Array, phi: Array, rewards: Array, weight: Array
     ) -> tuple[Array, Array]:
-        """Σ_s weight_s ℓ_s (…, M) and its gradient (…, M, d) over events phi (…, n, d),
-        rewards and weight (…, n)."""
+        """Return Σ_s weight_s ℓ_s (…, M) and its gradient (…, M, d) over events phi (…,
+        n, d), with rewards and weight (…, n)."""
         loss = np.zeros(theta.shape[:-1])
         gradient = np.zeros(theta.shape)
         for s in range(phi.shape[-2]):

@@ -43,7 +43,7 @@ __all__ = ["Limits", "feasible_ballots", "refuse_overlaps"]
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The bounds of one call over its eligible arms, or of a batch of calls.
+    """The bounds of one call, or of a batch of calls, over its eligible arms.
 
     `low` and `high` (…, K) bound the arms, both 0 where an arm is not eligible;
     `at_most` (…, G) bounds the groups whose arms `members` (…, G, K) marks. `labels`
@@ -59,8 +59,8 @@ class Limits:
 
     @cached_property
     def uniform(self) -> Array:
-        """The feasible distribution (…, K) that is closest to uniform in total
-        variation; what caps displace is shared equally as far as bounds allow.
+        """Return the feasible distribution (…, K) closest to uniform in total
+        variation. Mass above caps is spread equally as far as the bounds allow.
 
         Raises `Infeasible`, naming the bounds, where no distribution is feasible.
         """
@@ -73,7 +73,7 @@ class Limits:
 
     @cached_property
     def capped(self) -> bool:
-        """Whether there is a cap on an eligible arm or on a group."""
+        """Return whether an eligible arm or a group has a cap."""
         if self.at_most.shape[-1]:
             return True
         below_one = self.eligible & (self.high < 1)
@@ -81,7 +81,7 @@ class Limits:
 
     @property
     def reach_all(self) -> bool:
-        """Whether floors leave room for every arm that has none."""
+        """Return whether the floors leave some mass for arms without a floor."""
         in_groups = _by_group(self.members, self.low)
         full = in_groups >= self.at_most
         in_full_group = (self.members & full[..., None]).any(axis=-2)
@@ -90,7 +90,7 @@ class Limits:
         return bool((reached | ~self.eligible).all())
 
     def restrict(self, eligible: Bools) -> "Limits":
-        """The bounds over these arms (…, K) alone.
+        """Return the bounds over these arms (…, K) only.
 
         A cap binds while another eligible arm can take what it leaves: the only
         eligible arm has no cap, and neither has a group that contains all eligible
@@ -112,11 +112,12 @@ class Limits:
         )
 
     def clip(self, propensities: Array) -> Array:
-        """The propensities without the rounding that goes beyond an arm's bound."""
+        """Clip propensities that exceed an arm's bound by rounding."""
         return np.minimum(np.maximum(propensities, self.low), self.high)
 
     def _refuse(self, rest: Array) -> NoReturn:
-        """Name the bounds that leave this of 1 (…)."""
+        """Raise an error that names the bounds which prevent a sum of 1; `rest` (…) is
+        the difference."""
         check_feasible(self.low, self.high, self.eligible)
         floors = _by_group(self.members, self.low)
         above = floors > self.at_most + FEASIBLE
@@ -138,7 +139,7 @@ class Limits:
 
 
 def refuse_overlaps(members: Bools, labels: Sequence[str]) -> None:
-    """Refuse groups (G, K) that share an arm, unless one contains the other."""
+    """Raise if two groups (G, K) share an arm, unless one contains the other."""
     sizes = np.count_nonzero(members, axis=-1)
     for one, other in combinations(range(len(members)), 2):
         shared = np.count_nonzero(members[one] & members[other])
@@ -176,8 +177,8 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
 
 
 def _above_floors(ballots: Array, low: Array) -> Array | None:
-    """The only pass of `_raise` where there are floors alone, in a fifth of the time;
-    None unless every ballot is a distribution that lacks a floor."""
+    """Fast path for bounds that are only floors, in a fifth of the time of `_raise`.
+    Return None unless every ballot is a distribution and violates a floor."""
     lift = np.maximum(ballots - low, 0.0)
     pace = sums(lift)
     rest = 1 - sums(low)
@@ -189,7 +190,8 @@ def _above_floors(ballots: Array, low: Array) -> Array | None:
 
 
 def _fill(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]:
-    """The ballots (…, N, K) within the bounds, and what the bounds leave of 1 (…)."""
+    """Return the ballots (…, N, K) within the bounds, and the mass (…) that the bounds
+    do not allow to assign."""
     compiled = kernels.compiled()
     if compiled is not None:
         bounds = (limits.low, limits.high, limits.members, limits.at_most)
@@ -207,7 +209,7 @@ def _fill(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]:
 
 
 def _of_experts(limits: Limits) -> Limits:
-    """The limits with an axis for experts before the arms and groups."""
+    """Return the limits with an additional axis for experts."""
     low = limits.low[..., None, :]
     high = limits.high[..., None, :]
     members = limits.members[..., None, :, :]
@@ -223,7 +225,7 @@ def _of_experts(limits: Limits) -> Limits:
 
 
 def _within(ballots: Array, limits: Limits) -> Bools:
-    """Which ballots (…, K) are within the bounds (…), up to rounding."""
+    """Return which ballots (…, K) satisfy the bounds (…), up to rounding."""
     too_high = (ballots > limits.high + FEASIBLE).any(axis=-1)
     too_low = (ballots < limits.low - FEASIBLE).any(axis=-1)
     total = sums(ballots)[..., 0]
@@ -235,8 +237,9 @@ def _within(ballots: Array, limits: Limits) -> Bools:
 
 
 def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]:
-    """Raise all arms (…, K) from their floors until the odds sum to 1; return them and
-    what is left of 1 (…), ∞ if floors sum to more than 1 or the cap of a group.
+    """Raise all arms (…, K) from their floors until they sum to 1. Return the result
+    and the unassigned mass (…), which is ∞ if the floors exceed 1 or the cap of a
+    group.
 
     The arms that the ballot raises rise together, in proportion, then the best ones
     with room. Each pass lasts until the first arm or group is full, or the ballot is
@@ -284,7 +287,7 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
 
 
 def _with_all_arms(limits: Limits) -> tuple[Bools, Array]:
-    """The groups' members and caps with a last group of all arms, whose cap is 1."""
+    """Append a group of all arms with cap 1 to the groups' members and caps."""
     *calls, _, n_arms = limits.members.shape
     all_arms = np.ones((*calls, 1, n_arms), dtype=np.bool_)
     members = np.concatenate([limits.members, all_arms], axis=-2)
@@ -294,7 +297,7 @@ def _with_all_arms(limits: Limits) -> tuple[Bools, Array]:
 
 
 def _times(room: Array, rates: Array) -> Array:
-    """How long each room lasts at its rate; ∞ where nothing rises."""
+    """Return how long each room lasts at its rate; ∞ for a rate of 0."""
     shape = np.broadcast_shapes(room.shape, rates.shape)
     times = np.full(shape, np.inf)
     with np.errstate(over="ignore"):
@@ -303,5 +306,5 @@ def _times(room: Array, rates: Array) -> Array:
 
 
 def _by_group(members: Bools, values: Array) -> Array:
-    """The sum of values (…, K) in each group (…, G)."""
+    """Return the sum of values (…, K) in each group (…, G)."""
     return sums(np.where(members, values[..., None, :], 0.0))[..., 0]

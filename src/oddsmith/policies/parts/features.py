@@ -50,8 +50,8 @@ def checked_dim(dim: object, *schemas: object) -> int:
 def read_features(
     context: Context, schema: Schema | None, arm_schema: Schema | None = None
 ) -> Array:
-    """The context as float64 (…, dim). Through a schema a missing number is 0, and a 1
-    comes last.
+    """Return the context as float64 (…, dim). A schema encodes missing numbers as 0 and
+    appends a 1.
 
     Of an offer, a row for each arm: the numbers of the context, then those of the arm.
 
@@ -75,7 +75,7 @@ def _completed(encoded: Array) -> Array:
 
 
 def feature_names(dim: int, *schemas: Schema | None) -> tuple[str, ...]:
-    """A name for each feature: the schemas' columns, or numbers.
+    """Return a name for each feature: the schemas' columns, or numbers.
 
     >>> (
     ...     feature_names(2, None),
@@ -95,8 +95,8 @@ def feature_names(dim: int, *schemas: Schema | None) -> tuple[str, ...]:
 def named_weights(
     arms: Sequence[str] | None, columns: Sequence[str], means: Array, sds: Array
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """Means and standard deviations (G, d) by arm and column; by "all arms" where these
-    share a belief.
+    """Return means and standard deviations (G, d) by arm and column; under "all arms"
+    if the arms share a belief.
 
     >>> named_weights(["a", "b"], ["age"], np.array([[0.5]]), np.array([[1.0]]))
     {'all arms': {'age': (0.5, 1.0)}}

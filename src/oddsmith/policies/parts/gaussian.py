@@ -1,5 +1,5 @@
-"""Gaussian beliefs about weight vectors: one for all arms, or one for each; rank-one
-updates in place."""
+"""Gaussian beliefs about weight vectors, one shared by all arms or one per arm, with
+rank-one updates in place."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -29,8 +29,8 @@ _LARGE = 1e100  # squares of larger numbers overflow
 
 
 class GaussianState(NamedTuple):
-    """Means (…, G, d) and covariances (…, G, d, d) of G = K weight vectors, or G = 1
-    that all arms share."""
+    """Means (…, G, d) and covariances (…, G, d, d) of G weight vectors: G = K, or G = 1
+    if all arms share one."""
 
     mean: Array
     covariance: Array
@@ -38,8 +38,8 @@ class GaussianState(NamedTuple):
 
 
 class View(NamedTuple):
-    """The belief about every arm: the features (…, K, d), the mean of θ·φ (…, K), and
-    Σφ (…, K, d)."""
+    """The belief about each arm: features (…, K, d), mean of θ·φ (…, K), and Σφ (…, K,
+    d)."""
 
     features: Array
     means: Array
@@ -47,20 +47,20 @@ class View(NamedTuple):
 
     @property
     def variances(self) -> Array:
-        """φ'Σφ (…, K)."""
+        """Return the variances φ'Σφ (…, K)."""
         squares: Array = np.einsum("...kd,...kd->...k", self.features, self.spread)
         return np.maximum(squares, 0.0)
 
     @property
     def covariance(self) -> Array:
-        """The covariance of all arms' θ·φ under one shared belief (…, K, K)."""
+        """Return the covariance (…, K, K) of all arms' θ·φ under one shared belief."""
         covariance: Array = np.einsum("...kd,...jd->...kj", self.features, self.spread)
         return covariance
 
 
 def shared_weights(state: Any) -> Array:
-    """The means (d,) of the one weight vector that all arms share, of a state without
-    batch axes."""
+    """Return the mean (d,) of the weight vector that all arms share, for a state
+    without batch axes."""
     if state.mean.ndim != 2:
         raise InvalidInput(
             "arms that come with the call need a state without batch axes; got "
@@ -72,7 +72,7 @@ def shared_weights(state: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OverFeatures(Policy):
-    """The fields and bodies that all linear policies have.
+    """Base class of linear policies.
 
     With `n_arms` given every arm has a weight vector of its own (disjoint) and the
     context is (…, d). With n_arms None one vector is shared and the context is a row of
@@ -112,7 +112,7 @@ class OverFeatures(Policy):
         return self.n_arms is None
 
     def init(self, shape: tuple[int, ...] = ()) -> GaussianState:
-        """N(0, I/ridge) for every weight vector."""
+        """Return the prior N(0, I/ridge) for every weight vector."""
         size = (*shape, self.n_arms or 1, self.dim)
         first = np.eye(self.dim) / self.ridge
         covariance = np.broadcast_to(first, (*size, self.dim)).copy()
@@ -121,7 +121,7 @@ class OverFeatures(Policy):
     def view(
         self, state: GaussianState, context: Context, eligible: Bools | None
     ) -> View:
-        """The belief about every arm in this context."""
+        """Return the belief about every arm in this context."""
         features = self.features(context)
         check_eligible(eligible, self.n_arms or features.shape[-2])
         if isinstance(context, AnyOffer):
@@ -135,7 +135,8 @@ class OverFeatures(Policy):
         return View(features, (state.mean * features).sum(axis=-1), spread)
 
     def features(self, context: Context) -> Array:
-        """The context as float64: (…, d), or (…, K, d) where a vector is shared."""
+        """Return the context as float64: (…, d), or (…, K, d) if arms share a weight
+        vector."""
         features = read_features(context, self.schema, self.arm_schema)
         least = 1 if self.n_arms is not None else 2
         own = features.shape[-least:]
@@ -157,7 +158,7 @@ class OverFeatures(Policy):
     def bounds(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> Array | None:
-        """The upper confidence bounds (…, K) of optimistic policies."""
+        """Return the upper confidence bounds (…, K) of optimistic policies."""
         return None
 
     def explain(
@@ -168,8 +169,8 @@ class OverFeatures(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> ArmExplanation:
-        """Mean and standard deviation of every arm's θ·φ in this context, and its
-        odds."""
+        """Explain the propensities by mean and standard deviation of each arm's θ·φ in
+        this context."""
         view = self.view(state, context, eligible)
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
         arms = numbered_arms(odds.shape[-1])
@@ -180,8 +181,8 @@ class OverFeatures(Policy):
         return ArmExplanation(arms, self.scale, view.means, sd, upper, odds)
 
     def coefficients(self, state: State) -> tuple[tuple[str, ...], Array, Array]:
-        """The names of the d features, and mean and standard deviation (…, G, d) of
-        their weights."""
+        """Return the names of the d features, and mean and standard deviation (…, G, d)
+        of their weights."""
         names = feature_names(self.dim, self.schema, self.arm_schema)
         variances = np.diagonal(state.covariance, axis1=-2, axis2=-1)
         sds = np.sqrt(np.maximum(variances, 0.0))
@@ -190,14 +191,14 @@ class OverFeatures(Policy):
     def named_posterior(
         self, state: State, arms: Sequence[str] | None
     ) -> dict[str, dict[str, tuple[float, float]]]:
-        """Mean and standard deviation of each column's weight, by arm."""
+        """Return mean and standard deviation of each column's weight, by arm."""
         return named_weights(arms, *self.coefficients(state))
 
     def drawn_belief(
         self, state: GaussianState, decision: Decision
     ) -> tuple[Any, Array, Array, Array]:
-        """Return the place of the drawn arm's belief, its features φ (B, d), mean θ·φ
-        (B,) and Σφ (B, d), flat over batch axes."""
+        """Return the index of the drawn arm's belief, its features φ (B, d), mean θ·φ
+        (B,) and Σφ (B, d), with flattened batch axes."""
         place, phi = self.place(decision, state.mean)
         n = len(phi)
         means = state.mean.reshape(n, -1, self.dim)
@@ -207,8 +208,8 @@ class OverFeatures(Policy):
         return place, phi, mean, spread
 
     def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
-        """Return the place of the drawn arm's belief in a state whose means are (B, G,
-        d), and its features φ (B, d)."""
+        """Return the index of the drawn arm's belief in a state with means (B, G, d),
+        and its features φ (B, d)."""
         arms = np.asarray(decision.number, dtype=np.int64)
         batch = mean.shape[:-2]
         question = decision.question
@@ -241,7 +242,8 @@ class OverFeatures(Policy):
         shrink: Array,
         spread: Array,
     ) -> GaussianState:
-        """mean += step · Σφ and covariance -= shrink · Σφ φ'Σ at `place`, in place."""
+        """Update in place at `place`: mean += step · Σφ and covariance -= shrink · Σφ
+        φ'Σ."""
         n = len(step)
         mean = state.mean.reshape(n, -1, self.dim)
         covariance = state.covariance.reshape(n, -1, self.dim, self.dim)

@@ -1,5 +1,5 @@
-"""Langevin moves (MALA): they spread particles over a posterior and leave it as it
-is."""
+"""Langevin moves (MALA), which diversify particles and leave the posterior
+unchanged."""
 
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ _STEPS = (1e-4, 2.0)
 
 
 class Target(NamedTuple):
-    """The density N(θ; mean, precision⁻¹) · exp(-Σ_s weight_s ℓ_θ(φ_s, r_s)), up to a
-    constant.
+    """The unnormalised density N(θ; mean, precision⁻¹) · exp(-Σ_s weight_s ℓ_θ(φ_s,
+    r_s)).
 
     `mean` (d,), `precision` (d, d), `phi` (n, d), `rewards` (n,), `weight` (n,).
     """
@@ -35,7 +35,7 @@ class Target(NamedTuple):
     weight: Array
 
     def log_density(self, theta: Array) -> tuple[Array, Array]:
-        """The log density (M,) of parameters (M, d), and its gradient (M, d)."""
+        """Return the log density (M,) of parameters (M, d), and its gradient (M, d)."""
         loss, slope = self.family.total(theta, self.phi, self.rewards, self.weight)
         away = theta - self.mean
         prior_slope = away @ self.precision
@@ -51,8 +51,8 @@ def sweep(
     moves: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Particles (M, d) after `moves` Metropolis-adjusted Langevin moves, preconditioned
-    with `covariance` = L Lᵀ.
+    """Return particles (M, d) after `moves` Metropolis-adjusted Langevin moves,
+    preconditioned with `covariance` = L Lᵀ.
 
         θ' = θ + (h/2) L Lᵀ ∇ ln π(θ) + √h L z,   z ~ N(0, I),
         accepted with min(1, π(θ') q(θ | θ') / π(θ) q(θ' | θ))

@@ -1,4 +1,4 @@
-"""Logistic beliefs by Laplace, one reward at a time."""
+"""Logistic beliefs by Laplace's approximation, one reward at a time."""
 
 from dataclasses import dataclass
 
@@ -62,8 +62,8 @@ def sigmoid(x: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OverLogistic(OverFeatures):
-    """The belief N(mean, covariance) after each reward: its mode, and the curvature
-    added to the precision."""
+    """Base class for a belief N(mean, covariance). Each reward moves the mean to the
+    mode and adds the curvature there to the precision."""
 
     eta: float = 1.0
 

@@ -1,5 +1,5 @@
-"""One prediction from many experts (Vovk's aggregating algorithm, the Bayes mixture),
-and policies on it."""
+"""Prediction oracles that combine many experts (Vovk's aggregating algorithm, Bayes
+mixture), and policies that use them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ OracleName = Literal["vovk", "mixture"]
 
 @dataclass(frozen=True, eq=False)
 class OverOracle(MultiplicativeWeights):
-    """The bodies of policies that make odds of one prediction for each arm: they name
-    the rule that does.
+    """Base class of policies that turn one prediction per arm into propensities by a
+    rule, which the subclass defines.
 
     The oracle weighs experts by its own loss; the advice is their predictions.
     """
@@ -35,8 +35,8 @@ class OverOracle(MultiplicativeWeights):
     sharpness: float
     oracle: OracleName
     rule: ClassVar["staticmethod[[Array, float, Bools | None], Array]"]
-    """The odds (…, K) that predictions (…, K), the sharpness and a mask give; each
-    policy names its own."""
+    """Function from predictions (…, K), sharpness and mask to propensities (…, K); each
+    subclass sets its own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,8 +55,8 @@ class OverOracle(MultiplicativeWeights):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The odds that the rule makes of the oracle's predictions; the experts' own
-        are the advice."""
+        """Return the propensities for the oracle's predictions. The experts' own
+        predictions are recorded as advice."""
         check_eligible(eligible)
         log_weights = state.log_weights
         predictions = self.experts.predict(state.experts, context)
@@ -70,7 +70,7 @@ class OverOracle(MultiplicativeWeights):
     def update(
         self, state: ExpertState, decision: Decision, reward: Real
     ) -> ExpertState:
-        """Charge every expert for its prediction of the drawn arm, with the oracle's
+        """Update the weights by each expert's loss on the drawn arm, with the oracle's
         loss and learning rate."""
         oracle = ORACLES[self.oracle]
         losses = drawn_losses(self, oracle.loss, decision, reward)
@@ -78,8 +78,8 @@ class OverOracle(MultiplicativeWeights):
 
 
 def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
-    """Return the oracle's prediction of every arm (…, K), from the experts with a
-    prediction of it.
+    """Return the oracle's prediction for every arm (…, K) from the experts that predict
+    it.
 
     An arm without any prediction counts as the mean of the others, and as 1/2 if no arm
     has one.

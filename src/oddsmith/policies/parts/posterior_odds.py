@@ -1,5 +1,5 @@
-"""Odds of posterior sampling over features: quadrature for independent beliefs, fixed
-directions for a shared one."""
+"""Propensities of Thompson sampling with features: quadrature for independent beliefs,
+fixed directions for a shared one."""
 
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ class OverPosterior(OverFeatures):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The odds of being best in this context."""
+        """Return the probability that each arm is the best in this context."""
         if isinstance(context, AnyOffer):
             check_eligible(eligible, len(context.arms))
             least = shared_weights(state) if self.optimist else None
@@ -72,13 +72,13 @@ class OverPosterior(OverFeatures):
         return Odds(mix_uniform(best, float(self.gamma or 0.0), eligible))
 
     def draws(self, state: GaussianState) -> Array:
-        """Fixed draws (n, d) of the weights that all arms share."""
+        """Return fixed draws (n, d) of the weights that all arms share."""
         factor = self.width * symmetric_root(state.covariance[0])
         normal = directions(self.dim, self.directions, self.seed)
         return shared_weights(state) + normal @ factor
 
     def best(self, view: View, eligible: Bools | None) -> Array:
-        """The probability of being best (…, K), before gamma."""
+        """Return the probability that each arm is the best (…, K), before gamma."""
         if self.n_arms is not None:
             sds = self.width * np.sqrt(view.variances)
             return normal_best(view.means, sds, eligible, optimist=self.optimist)

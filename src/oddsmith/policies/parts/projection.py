@@ -1,4 +1,4 @@
-"""The closest odds between floors and caps, exact to rounding."""
+"""Projection of propensities to floors and caps, exact up to rounding."""
 
 import numpy as np
 
@@ -22,8 +22,8 @@ ROUNDING = 1e-14  # a smaller distance to a bound, or to 1, counts as 0
 def project(
     propensities: Array, floors: Array, caps: Array, eligible: Bools | None = None
 ) -> Array:
-    """The distribution closest to `propensities` (…, K) within the bounds: clip(λ p,
-    floor, cap) that sums to 1.
+    """Return the distribution within the bounds closest to `propensities` (…, K):
+    clip(λ p, floor, cap) with sum 1.
 
     That form minimises KL(q, p) and KL(p, q) alike. Odds of 0 count as equal and
     infinitely small: they get mass beyond their floor only once every other arm is at
@@ -83,8 +83,8 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
 
 
 def sums(values: Array) -> Array:
-    """Σ over arms (…, 1) from the first to the last, as plain floats are added: the
-    same bits for a row and a batch."""
+    """Sum over arms (…, 1) from first to last, in the order of a plain loop: a row and
+    a batch give the same bits."""
     running: Array = np.add.accumulate(values, axis=-1)
     return running[..., -1:]
 
@@ -92,7 +92,8 @@ def sums(values: Array) -> Array:
 def _project_row(
     propensities: Array, floors: Array, caps: Array, eligible: Bools | None
 ) -> Array:
-    """Twin of `project` for one row (K,), in plain floats, to the last bit."""
+    """Do the same as `project` for one row (K,) in plain floats, equal to the last
+    bit."""
     base: list[float] = propensities.tolist()
     n = len(base)
     arms = range(n)
@@ -118,7 +119,7 @@ def _project_row(
 
 
 def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[float]:
-    """Twin of `_shared` for one row."""
+    """Do the same as `_shared` for one row."""
     odds = list(low)
     free = [arm for arm, share in enumerate(base) if share > 0]
     while free:
@@ -152,7 +153,7 @@ def _shared_row(base: list[float], low: list[float], high: list[float]) -> list[
 
 
 def check_feasible(low: Array, high: Array, open_to: Bools) -> None:
-    """Refuse floors and caps (…, K) that no distribution meets."""
+    """Raise if no distribution satisfies the floors and caps (…, K)."""
     least = sums(low)[..., 0]
     most = sums(high)[..., 0]
     infeasible = (least > 1 + FEASIBLE) | (most < 1 - FEASIBLE)
@@ -176,7 +177,7 @@ def _infeasible(least: float, most: float, n_arms: int) -> Infeasible:
 def project_groups(
     propensities: Array, floors: Array, caps: Array, members: Bools, at_most: Array
 ) -> Array:
-    """`project` for one row (K,) of feasible bounds, with caps on groups of arms.
+    """Project one row (K,) to feasible bounds with caps on groups of arms.
 
     `members` (G, K) marks the arms of groups that are nested or disjoint, and `at_most`
     (G,) are their caps. A group whose share is too large without its cap gets exactly
@@ -200,7 +201,7 @@ def _project_share(
     members: Bools,
     at_most: Array,
 ) -> Array:
-    """The closest odds within the bounds whose sum is `total`."""
+    """Return the closest values within the bounds whose sum is `total`."""
     smallest_first = np.argsort(np.count_nonzero(members, axis=-1), kind="stable")
     odds = np.zeros(len(base))
     free = np.ones(len(base), dtype=np.bool_)
@@ -231,7 +232,8 @@ def _project_share(
 
 
 def _share(total: float, base: Array, low: Array, high: Array) -> Array:
-    """Odds between bounds whose sum is `total`, as close to `base` as can be."""
+    """Return values between the bounds whose sum is `total`, as close to `base` as
+    possible."""
     if not base.size:
         return base
     if total <= low.sum():
