@@ -1,4 +1,4 @@
-"""Experts predict: banks of N predictors of every arm's mean reward."""
+"""Expert banks: N predictors of the mean reward of every arm."""
 
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.experts import Experts

@@ -1,5 +1,5 @@
-"""RecordedExperts: a bank whose advice was recorded elsewhere; the context is the
-advice."""
+"""RecordedExperts: a bank whose advice was computed elsewhere and is passed as the
+context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +22,8 @@ class RecordedAdvice(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedExperts(Experts):
-    """The names of a bank whose `RecordedAdvice` arrives as the context: to ask the
-    experts in one place and weigh them in another.
+    """A bank that reads `RecordedAdvice` from the context, so that experts can run in
+    another place than the weights.
 
     >>> import numpy as np
     >>> answer = RecordedAdvice(

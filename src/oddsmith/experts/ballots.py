@@ -1,5 +1,5 @@
-"""Ballots: distributions over arms, computed from a learner's mean and standard
-deviation of each arm."""
+"""Ballots: distributions over arms, computed from a learner's means and standard
+deviations."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -25,17 +25,17 @@ _TIE = 1e-12
 
 
 class Ballots(Protocol):
-    """A voting rule: means and standard deviations (…, N, K) to distributions (…, N, K)
-    over the eligible arms."""
+    """A voting rule: maps means and standard deviations (…, N, K) to distributions (…,
+    N, K) over the eligible arms."""
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        """The ballots."""
+        """Return the ballots."""
         ...
 
 
 @dataclass(frozen=True)
 class Optimistic:
-    """All on the arm with the largest mean + scale · sd; ties share.
+    """Vote for the arm with the largest mean + scale · sd, with ties split.
 
     >>> Optimistic(1.0)(np.array([[0.5, 0.4]]), np.array([[0.0, 0.2]]))
     array([[0., 1.]])
@@ -52,8 +52,8 @@ class Optimistic:
 
 @dataclass(frozen=True)
 class PosteriorBest:
-    """The probability that each arm is the best under independent normals of standard
-    deviation scale · sd.
+    """Vote by the probability that each arm is the best under independent normals with
+    standard deviation scale · sd.
 
     >>> PosteriorBest(1.0)(np.array([[0.5, 0.5]]), np.array([[0.1, 0.1]])).round(6)
     array([[0.5, 0.5]])
@@ -73,7 +73,7 @@ class PosteriorBest:
 
 @dataclass(frozen=True)
 class Softened:
-    """Optimism, smoothed: ∝ exp((mean + scale · sd) / temperature).
+    """Smoothed optimism: vote ∝ exp((mean + scale · sd) / temperature).
 
     >>> Softened(0.0, 0.1)(np.array([[0.5, 0.5, 0.4]]), np.zeros((1, 3))).round(3)
     array([[0.422, 0.422, 0.155]])
@@ -98,8 +98,8 @@ class Softened:
 
 @dataclass(frozen=True)
 class InverseGap:
-    """1 / (K + sharpness · gap to the best mean) for every other arm, the rest for the
-    best (Abe and Long 1999).
+    """Inverse gap weighting: 1 / (K + sharpness · gap to the best mean) for every other
+    arm, the rest for the best (Abe and Long 1999).
 
     >>> InverseGap(10.0)(np.array([[0.5, 0.3]]), np.zeros((1, 2)))
     array([[0.75, 0.25]])
@@ -118,8 +118,8 @@ class InverseGap:
 def inverse_gap(
     predicted: Array, sharpness: float, eligible: Bools | None = None
 ) -> Array:
-    """1/(K + Γ gap) for every arm but the best, which gets the rest (…, K); arms that
-    tie for the best share it.
+    """Return 1/(K + Γ gap) for every arm except the best, which gets the rest (…, K).
+    Tied best arms share it.
 
     >>> inverse_gap(np.array([0.1, 0.5, 0.3]), 20.0).round(4)
     array([0.0909, 0.7662, 0.1429])

@@ -1,5 +1,5 @@
-"""The probability that each of several independent arms is the best, by quadrature;
-Thompson's rule as odds.
+"""Probability that each of several independent arms is the best, by quadrature: exact
+propensities of Thompson sampling.
 
 Pr(a) = ∫ p_a(x) Π_{b≠a} F_b(x) dx. The line is cut into cells no wider than the
 standard deviation of any arm that has mass there, so that no density changes much in a
@@ -46,8 +46,8 @@ _CHUNK = 2_000_000  # maximum numbers per array in numpy code
 
 
 def _partial() -> Array:
-    """∫ from -1 to node i of the polynomial that is 1 at node j and 0 at the others (5,
-    5)."""
+    """Return the integrals from -1 to node i of the polynomial that is 1 at node j and
+    0 at the others, shape (5, 5)."""
     integrals = np.empty((5, 5))
     for j in range(5):
         others = np.delete(NODES, j)
@@ -64,8 +64,8 @@ PARTIAL = _partial()
 def normal_best(
     means: Array, sds: Array, eligible: Bools | None = None, *, optimist: bool = False
 ) -> Array:
-    """Odds (…, K) that each of independent normals is the largest; with `optimist`, of
-    max(draw, mean).
+    """Return the probability (…, K) that each of several independent normals is the
+    largest; with `optimist`, of max(draw, mean).
 
     A standard deviation of 0 is a sure value. Ties share.
 
@@ -83,8 +83,8 @@ def normal_best(
 
 
 def beta_best(a: Array, b: Array, eligible: Bools | None = None) -> Array:
-    """Odds (…, K) that each of independent Beta(a, b) is the largest, computed on the
-    log-odds scale.
+    """Return the probability (…, K) that each of several independent Beta(a, b) is the
+    largest, computed on the log-odds scale.
 
     >>> beta_best(np.array([1.0, 2.0]), np.array([1.0, 1.0])).round(6)
     array([0.333333, 0.666667])
@@ -95,7 +95,8 @@ def beta_best(a: Array, b: Array, eligible: Bools | None = None) -> Array:
 
 
 def _best(kind: int, first: Array, second: Array, eligible: Bools | None) -> Array:
-    """Rows of arms, each with its mask, through the compiled or the numpy path."""
+    """Compute the rows of arms, each with its mask, by compiled code if available, else
+    by numpy."""
     if eligible is None and first.ndim == 1 and first.shape == second.shape:
         single: Array = _odds(kind, first[None], second[None])[0]
         return single
@@ -122,7 +123,7 @@ def _rows(array: npt.NDArray[Scalar], shape: tuple[int, ...]) -> npt.NDArray[Sca
 
 
 def _odds(kind: int, first: Array, second: Array) -> Array:
-    """The odds of all rows (rows, K)."""
+    """Return the probabilities of all rows (rows, K)."""
     if first.shape[1] == 1:
         return np.ones_like(first)
     odds = np.empty_like(first)
@@ -138,7 +139,7 @@ def _odds(kind: int, first: Array, second: Array) -> Array:
 
 @cache
 def _compiled() -> Callable[[int, Array, Array, Array], None]:
-    """The compiled twin, imported on first use."""
+    """Import the compiled kernel on first use."""
     from oddsmith.experts.kernels.best_arm import best
 
     twin: Callable[[int, Array, Array, Array], None] = best
@@ -146,8 +147,8 @@ def _compiled() -> Callable[[int, Array, Array, Array], None]:
 
 
 def ranges(kind: int, first: Array, second: Array) -> Array:
-    """Return seven numbers for each arm (…, 7): mode, width of a cell near it, largest
-    distance that counts as near, largest cells left and right, both ends.
+    """Return seven numbers per arm (…, 7): mode, cell width near it, largest distance
+    that counts as near, largest cell left and right, and both ends.
 
     A normal's tail may be cut more and more coarsely. The log-odds of Beta(a, b) bend
     within a few units of their mode, however wide they are, and then fall like exp(a x)
@@ -186,8 +187,8 @@ def ranges(kind: int, first: Array, second: Array) -> Array:
 
 
 def _cuts(kind: int, first: Array, second: Array) -> Array:
-    """Return the cuts of the line (rows, cuts): from the leftmost end on, each cell as
-    wide as the narrowest arm allows.
+    """Return the cell borders (rows, cuts), starting at the leftmost end. Each cell is
+    as wide as the narrowest arm allows.
 
     Beyond an arm's right end, it allows any width; a finished row repeats its end, in
     cells of no width.
@@ -215,7 +216,7 @@ def _cuts(kind: int, first: Array, second: Array) -> Array:
 
 
 def _constants(kind: int, first: Array, second: Array) -> Array:
-    """The logarithms of the densities' constants (rows, K)."""
+    """Return the log normalising constants of the densities (rows, K)."""
     if kind == BETA:
         from scipy.special import betaln
 
@@ -238,8 +239,8 @@ def _density(
 
 
 def _numpy(kind: int, first: Array, second: Array) -> Array:
-    """The odds of some rows (rows, K), each over its own cells: sums over further cells
-    of no width would round in another way."""
+    """Return the probabilities of some rows (rows, K). Each row has its own cells,
+    because padding with empty cells would change the rounding."""
     cuts = _cuts(kind, first, second)
     sizes = 1 + np.count_nonzero(cuts < cuts[:, -1:], axis=1)
     odds = np.empty_like(first)
@@ -250,7 +251,8 @@ def _numpy(kind: int, first: Array, second: Array) -> Array:
 
 
 def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
-    """Return the odds of some rows (rows, K) over cells between cuts (rows, cuts).
+    """Return the probabilities of some rows (rows, K) over cells between cuts (rows,
+    cuts).
 
     Pr(a) = Σ over cells and nodes of weight · p_a · Π_{b≠a} F_b
     """

@@ -1,5 +1,4 @@
-"""Clipped: predictions clipped away from 0 and 1, with the votes of the unclipped
-ones."""
+"""Clipped: clip predictions away from 0 and 1, with votes from the unclipped ones."""
 
 from dataclasses import dataclass
 
@@ -17,8 +16,8 @@ __all__ = ["Clipped"]
 
 @dataclass(frozen=True)
 class Clipped(Wrapper):
-    """`experts` with predictions clipped to [low, high]; votes are taken before
-    clipping, which would make ties.
+    """Clip the predictions of `experts` to [low, high]. Votes are computed before
+    clipping, which would create ties.
 
     Under log loss a prediction of 0 or 1 that turns out wrong ends an expert for good.
     Clipped, it costs ln(1 / low), 9.2 unless given, and the expert can come back.

@@ -1,5 +1,5 @@
-"""Covers: finite sets of weight vectors that leave no vector of a class further than
-`radius` away."""
+"""Covers: finite sets of weight vectors that have a member within `radius` of every
+vector of a class."""
 
 from collections.abc import Callable
 from math import comb, prod
@@ -76,8 +76,8 @@ def grid_cover(
 
 
 def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> Cover:
-    """A cover of the ball ‖θ‖ <= bound in `dim` dimensions: cells of a cubic grid that
-    meet it, centres pulled onto it.
+    """Return a cover of the ball ‖θ‖ <= bound in `dim` dimensions: the cells of a cubic
+    grid that meet the ball, with centres projected onto it.
 
     Pulling a centre onto the ball (a convex set) brings it nearer to every point of the
     ball, so the radius holds.
@@ -102,23 +102,23 @@ def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> 
 
 
 def _volumetric(bound: float, radius: float, dim: int) -> float:
-    """(1 + 2B/ε)^d, or inf where that is beyond a float."""
+    """Return (1 + 2B/ε)^d, or inf if it overflows."""
     with np.errstate(over="ignore"):
         log_bound = dim * np.log1p(2 * bound / radius)
         return float(np.exp(log_bound))
 
 
 def _reach(dim: int, bound: float, radius: float) -> tuple[float, int]:
-    """Cell side of half-diagonal `radius`, and the squared distance 4(B/side)² within
-    which a cell meets the ball."""
+    """Return the side of a cell with half-diagonal `radius`, and the squared distance
+    4(B/side)² within which a cell meets the ball."""
     side = 2 * radius / np.sqrt(dim)
     squared = 4 * (bound / side) ** 2
     return side, int(np.floor(squared * (1 + 1e-12)))
 
 
 def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
-    """How many cells centred at side · ℤ^d meet the ball: lattice points by sums of
-    squares (exact below 2^53).
+    """Return the number of cells centred at side · ℤ^d that meet the ball: lattice
+    points by sums of squares (exact below 2^53).
 
     The nearest point of cell k to the origin is max(|k| - 1/2, 0) away along an axis:
     (2|k| - 1)² in quarter units.
@@ -170,7 +170,7 @@ def _cell_centres(dim: int, bound: float, radius: float) -> Array:
 def _check_fits(
     count: Callable[[float], int], radius: float, dim: int, memory: int, *, what: str
 ) -> None:
-    """Refuse a cover that needs more than `memory` bytes, and name a radius that
+    """Raise if a cover needs more than `memory` bytes, and suggest a radius that
     fits."""
     number("memory", memory, low=0, high=np.inf)
     needed = count(radius)

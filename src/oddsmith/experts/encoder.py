@@ -1,4 +1,5 @@
-"""Encoded: experts that read numbers, behind a schema that encodes raw contexts."""
+"""Encoded: experts that read numbers, combined with a schema that encodes raw
+contexts."""
 
 from dataclasses import dataclass
 
@@ -17,8 +18,8 @@ __all__ = ["Encoded"]
 
 @dataclass(frozen=True)
 class Encoded(Wrapper):
-    """`experts` that get `schema.encode(context)`: dicts and rows of data frames become
-    numbers.
+    """Pass `schema.encode(context)` to `experts`, so that dicts and rows of data frames
+    become numbers.
 
     Where arms come with the call, they get a row for each arm: the numbers of the
     context, then the numbers of the arm's features by `arm_schema`.

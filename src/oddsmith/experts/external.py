@@ -1,5 +1,5 @@
-"""GivenExperts: predictions that are computed elsewhere; the context is the (N, K)
-table."""
+"""GivenExperts: predictions that are computed elsewhere and passed as the context, an
+(N, K) table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ __all__ = ["GivenExperts"]
 
 @dataclass(frozen=True)
 class GivenExperts(Experts):
-    """Experts whose predictions arrive as the context (…, N, K), for models that live
-    elsewhere.
+    """Experts whose predictions are passed as the context (…, N, K), for models that
+    run elsewhere.
 
     Where arms come with the call, a column for each of them, in the offer's order.
 
@@ -50,7 +50,8 @@ class GivenExperts(Experts):
         )
 
     def _predict_offer(self, offer: AnyOffer) -> Array:
-        """Return the predictions in an offer; refuse another number of arms."""
+        """Return the predictions in an offer; raise if it has another number of
+        arms."""
         predictions = self.predict((), offer.context)
         *lead, _, n_columns = predictions.shape
         n_arms = len(offer.arms)

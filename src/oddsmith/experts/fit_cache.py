@@ -1,5 +1,5 @@
-"""Fits of a model: a cache of the last few, keyed by the rows they were made from, and
-made again where missing."""
+"""Cache of the last fits of a model, keyed by the training rows. Missing fits are
+computed again."""
 
 import threading
 from collections.abc import Callable
@@ -21,8 +21,8 @@ _MOST_FITS = 4
 
 
 class FittedModel(NamedTuple):
-    """A fitted model, and the substitute for a missing number in each column; or the
-    reason for its failure."""
+    """A fitted model with a substitute for missing numbers per column, or the reason
+    why fitting failed."""
 
     name: str
     model: Any
@@ -30,7 +30,7 @@ class FittedModel(NamedTuple):
     failure: str = ""
 
     def predict(self, x: Array) -> Array:
-        """The model's predictions for the rows of x, one finite number each."""
+        """Return the model's predictions for the rows of x; all are finite."""
         if self.failure:
             raise ExpertFailed(self.failure)
         try:
@@ -54,8 +54,8 @@ class FittedModel(NamedTuple):
 
 
 class Refits:
-    """The last few fits of one model, by the digest of the rows; a thread waits for a
-    fit that another one is making."""
+    """The last fits of one model by the digest of their rows. Threads wait if another
+    thread is computing the same fit."""
 
     def __init__(self, name: str, model: Any) -> None:
         self.name = name
@@ -68,8 +68,8 @@ class Refits:
         return Refits, (self.name, self.model)
 
     def at(self, digest: bytes, table: Callable[[], TrainingRows]) -> FittedModel:
-        """Return the fit to the rows of this digest, made from `table` if the cache
-        lacks it."""
+        """Return the fit to the rows with this digest; fit to `table` if it is not in
+        the cache."""
         with self._lock:
             fit = self._fits.pop(digest, None)
             if fit is None:
@@ -93,7 +93,7 @@ class Refits:
 
 
 def unfitted(name: str, model: Any, seed: int) -> Any:
-    """A copy of the model as it was before any fit, with a number in every
+    """Return an unfitted copy of the model with a fixed number in every
     `random_state`."""
     is_regressor = hasattr(model, "fit") and hasattr(model, "predict")
     is_regressor = is_regressor and not hasattr(model, "predict_proba")
@@ -150,8 +150,8 @@ def settings(value: Any) -> str:
 
 
 def _substitutes(model: Any, x: Array) -> Array:
-    """Return the substitute for a missing number of each column: NaN where the model
-    takes it, else the mean of the column, 0 for an empty column."""
+    """Return the substitute for missing numbers per column: NaN if the model accepts
+    it, else the column's mean, or 0 for an empty column."""
     takes_nan = False
     if hasattr(model, "__sklearn_tags__"):
         takes_nan = bool(model.__sklearn_tags__().input_tags.allow_nan)

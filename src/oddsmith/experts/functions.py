@@ -36,7 +36,7 @@ _TAKES = {
 @dataclass(frozen=True)
 class FunctionExperts(Experts):
     """Experts from functions: `f(context, arm)` returns one number, `f(context)`
-    returns all K of them.
+    returns all K numbers.
 
     `arm` is the arm's name. Without `arms`, they come with the call, and `f(context,
     arm, features)` gets the features of each (None without any). One context is a
@@ -83,15 +83,16 @@ class FunctionExperts(Experts):
         return tuple(self.functions)
 
     def split(self) -> tuple["FunctionExperts", ...]:
-        """One bank for each function, so that a guard can tell them apart."""
+        """Return one bank per function, so that a guard can handle their failures
+        separately."""
         return tuple(
             FunctionExperts({name: function}, self.arms)
             for name, function in self.functions.items()
         )
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
-        """Return the same functions for further arms; a function that returns all K
-        numbers is limited to the old ones."""
+        """Return the same functions for further arms. A function that returns all K
+        numbers makes no predictions for the new ones."""
         if self.arms is None or 1 in self._arities.values():
             return super().with_arms(state, arms)
         names = wider_names(self.arms, arms)
@@ -155,8 +156,8 @@ class FunctionExperts(Experts):
 
 
 def _arity(function: object) -> int:
-    """Return the number of required positional arguments, or -1 if it is no function or
-    has no signature."""
+    """Return the number of required positional arguments, or -1 if it is not a function
+    or has no signature."""
     if not callable(function):
         return -1
     try:

@@ -1,4 +1,4 @@
-"""LinearExperts: a bank of weight vectors, each an expert."""
+"""LinearExperts: a bank in which each weight vector is an expert."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -165,8 +165,8 @@ class LinearExperts(Experts):
 
 
 def _logistic(scores: Array) -> Array:
-    """1 / (1 + exp(-s)), in place; beyond |s| = 708 (87 in float32) it stays put, in
-    both twins."""
+    """Compute 1 / (1 + exp(-s)) in place. Beyond |s| = 708 (87 in float32) s is
+    clipped, here and in the compiled kernel."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.logistic(scores)
@@ -179,7 +179,7 @@ def _logistic(scores: Array) -> Array:
 
 
 def _probit(scores: Array) -> Array:
-    """Φ(s), the normal distribution function."""
+    """Return Φ(s), the standard normal distribution function."""
     from scipy.special import ndtr
 
     predictions: Array = ndtr(scores)

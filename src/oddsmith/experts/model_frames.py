@@ -1,4 +1,5 @@
-"""Contexts with names as data frames, in the columns that a model was fitted on."""
+"""Conversion of named contexts to data frames with the columns that a model was fitted
+on."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any

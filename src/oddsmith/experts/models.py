@@ -1,4 +1,4 @@
-"""ModelExperts: a dict of trained models, each an expert."""
+"""ModelExperts: a bank of trained models by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -131,14 +131,14 @@ class ModelExperts(Experts):
 
     @property
     def _arms(self) -> Sequence[str]:
-        """The names of the arms, where they do not come with the call."""
+        """Return the arm names, unless arms come with the call."""
         if self.arms is None:
             raise arms_needed(self)
         return self.arms
 
     @property
     def _bare(self) -> bool:
-        """Whether the models know columns by their places alone."""
+        """Return whether the models know columns by position only."""
         return all(getattr(model, "bare", False) for model in self.models.values())
 
     @property
@@ -146,7 +146,8 @@ class ModelExperts(Experts):
         return self.version is None
 
     def split(self) -> tuple["ModelExperts", ...]:
-        """One bank for each model, so that a guard can tell them apart."""
+        """Return one bank per model, so that a guard can handle their failures
+        separately."""
         parts = list[ModelExperts]()
         for name, model in self.models.items():
             parts.append(replace(self, models={name: model}))
@@ -198,7 +199,7 @@ class ModelExperts(Experts):
         return frame
 
     def _rows(self, context: Context) -> tuple[Any, tuple[int, ...]]:
-        """The rows for the models, and the batch axes."""
+        """Return the rows for the models, and the batch axes."""
         if self.arm_features is None and has_names(context) and not self._bare:
             if is_batch(context):
                 return as_frame(context), (length(context),)
@@ -305,7 +306,7 @@ def _check_model(name: str, model: object) -> None:
 
 
 def _arm_numbers(features: object) -> Array:
-    """Numbers (K, m), a row for each arm."""
+    """Return the numbers (K, m) with one row per arm."""
     try:
         return finite("arm_features", features, ndim=2)
     except InvalidInput as error:

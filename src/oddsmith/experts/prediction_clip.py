@@ -1,4 +1,5 @@
-"""The range that predictions are kept in, and which predictions are at its ends."""
+"""The range to which predictions are clipped, and detection of predictions at its
+ends."""
 
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from oddsmith.core.experts import Experts
 __all__ = ["CLIP", "ClipCount", "clip_counts", "predictions_at_bound"]
 
 CLIP = (1e-4, 1 - 1e-4)
-"""The range of predictions unless a bank is given another `clip`.
+"""Default range of predictions, unless a bank sets another `clip`.
 
 A prediction of 0 for a reward of 1 costs ln 10,000 = 9.2 in log loss. With eta = 0.5
 the expert's weight falls to a hundredth, and it returns with the next 9.2 by which its
@@ -21,7 +22,7 @@ good.
 
 
 class ClipCount(NamedTuple):
-    """How many of an expert's predictions are at an end of its clip.
+    """Number of an expert's predictions at the ends of its range.
 
     >>> str(ClipCount("net", (1e-4, 0.9999), 3, 4)).partition(":")[0]
     "3 of 4 predictions of 'net' are at an end of its clip [0.0001, 0.9999]"
@@ -46,7 +47,7 @@ class ClipCount(NamedTuple):
 
 
 def predictions_at_bound(bounds: Array, predictions: Array) -> Bools:
-    """Which predictions (…, N, K) are at a bound (N, 2) of their expert.
+    """Return which predictions (…, N, K) are at a bound (N, 2) of their expert.
 
     >>> predictions_at_bound(np.array([[0.1, 0.9]]), np.array([[0.1, 0.5, np.nan]]))
     array([[ True, False, False]])
@@ -58,7 +59,8 @@ def predictions_at_bound(bounds: Array, predictions: Array) -> Bools:
 
 
 def clip_counts(experts: Experts, state: State, predictions: Array) -> list[ClipCount]:
-    """The experts with predictions (…, N, K) at an end of their clip, by how many."""
+    """Return the experts with predictions (…, N, K) at an end of their range, and how
+    many."""
     bounds = experts.prediction_bounds(state)
     if bounds is None or predictions.shape[-2] != len(bounds):
         return []

@@ -1,5 +1,5 @@
-"""RefittedExperts: regressors that are fitted again to the last rows, at fixed counts
-of rewards.
+"""RefittedExperts: regressors that are refitted to recent rows after fixed numbers of
+rewards.
 
 The state contains the rows and the count of the last refit, but no fitted model. Models
 are a cache, keyed by a digest of the rows they were fitted to, and rebuilt from them
@@ -39,8 +39,8 @@ __all__ = ["RefittedExperts", "RefittedState"]
 
 
 class RefittedState(NamedTuple):
-    """Rewards learnt, the count of the last refit (0: none), a digest of its rows, and
-    a ring of rows.
+    """Number of rewards, the count at the last refit (0: none), a digest of its rows,
+    and a ring buffer of rows.
 
     Rows (C, d) with arms and rewards (C): the newest overwrites the oldest, but none of
     the last refit's before the next one. `columns` describe the numbers of rows, and
@@ -157,8 +157,8 @@ class RefittedExperts(Experts):
         return self.version is None
 
     def split(self) -> "tuple[RefittedExperts, ...]":
-        """One bank for each model, on the same state and fits, so that a guard can tell
-        them apart."""
+        """Return one bank per model with the same state and fits, so that a guard can
+        handle their failures separately."""
         parts = list[RefittedExperts]()
         for refits in self._refits:
             part = replace(self, models={refits.name: self.models[refits.name]})
@@ -325,5 +325,5 @@ class RefittedExperts(Experts):
         return rows.reshape(*lead, n_arms, rows.shape[-1])
 
     def _encoded(self, columns: RowColumns, context: Context) -> Array:
-        """The numbers (…, d) of contexts, where arms are fixed."""
+        """Return the numbers (…, d) of contexts if arms are fixed."""
         return read_context(columns.context, context, self.schema)

@@ -1,5 +1,4 @@
-"""Rings of recent rows, and the counts of rewards at which models are fitted to them
-again."""
+"""Ring buffers of recent rows, and the schedule of refits."""
 
 from typing import Any
 
@@ -15,8 +14,8 @@ PACE = 1.4
 
 
 def next_refit(learnt: int, pace: float, window: int) -> int:
-    """The count of the refit after the one at `learnt`: `pace` times as many, half a
-    window later at most.
+    """Return the count of rewards for the refit after the one at `learnt`: `pace` times
+    as many, but at most half a window later.
 
     >>> next_refit(24, 1.4, 4096), next_refit(10_000, 1.4, 4096)
     (34, 12048)
@@ -25,14 +24,16 @@ def next_refit(learnt: int, pace: float, window: int) -> int:
 
 
 def longer(part: Any, room: int, axis: int = 0) -> Any:
-    """The ring with `room` more places; it may only grow before it has come round."""
+    """Return the ring buffer with `room` more places. It may only grow before it wraps
+    around."""
     widths = [(0, 0)] * part.ndim
     widths[axis] = (0, max(room, 0))
     return np.pad(part, widths)
 
 
 def latest(learnt: int, n: int, places: int) -> Ints:
-    """Where in a ring the last n of `learnt` rows are, oldest first.
+    """Return the positions of the last n of `learnt` rows in a ring buffer, oldest
+    first.
 
     >>> latest(7, 3, 5)
     array([4, 0, 1])

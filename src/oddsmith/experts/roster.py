@@ -1,5 +1,4 @@
-"""The roster of a bank: add an expert at its end, or let one make no predictions from
-now on."""
+"""Changes of a bank's experts: append an expert, or deactivate and reactivate one."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -71,8 +70,8 @@ def bank_with_expert(
 
 
 def bank_with_sleeper(experts: Experts, name: str, *, sleeps: bool) -> Experts:
-    """Return the bank with an expert that is skipped from now on, or asked again;
-    without a guard it is asked in any case, and has no weight."""
+    """Return the bank with an expert deactivated, or active again. Without a guard the
+    expert is still called, but has no weight."""
     if not isinstance(experts, Guarded):
         return experts
     retired = experts.retired - {name}

@@ -1,4 +1,4 @@
-"""stack: several banks as one."""
+"""stack: combine several banks into one."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -17,8 +17,8 @@ __all__ = ["StackedExperts", "stack"]
 
 @dataclass(frozen=True)
 class StackedExperts(Experts):
-    """Several banks as one, made by `stack`: experts in the order of the banks, one
-    state for each bank."""
+    """Several banks combined by `stack`: experts in the order of the banks, with one
+    state per bank."""
 
     banks: tuple[Experts, ...]
     wraps = True
@@ -100,15 +100,14 @@ class StackedExperts(Experts):
         return np.concatenate(parts)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Experts, State]:
-        """Return each bank with further arms; a bank that cannot gain any refuses for
-        all."""
+        """Add arms to each bank; raise if any bank cannot."""
         pairs = [bank.with_arms(own, arms) for bank, own in self._pairs(state)]
         banks, states = zip(*pairs, strict=True)
         return StackedExperts(banks), states
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
-        """Teach each bank with its own part of the advice; if one raises, none has
-        learnt."""
+        """Update each bank with its part of the advice. If one raises, none has
+        changed."""
 
         def learn(bank: Experts, own: State, part: Decision) -> State:
             return bank.update(own, part, reward)
@@ -118,7 +117,7 @@ class StackedExperts(Experts):
     def revise(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
-        """Change a reward in each bank; if one raises, none has changed."""
+        """Correct a reward in each bank. If one raises, none has changed."""
 
         def learn(bank: Experts, own: State, part: Decision) -> State:
             return bank.revise(own, part, before, reward)

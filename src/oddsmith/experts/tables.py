@@ -1,4 +1,4 @@
-"""TableExperts: finitely many contexts, with a table of all predictions."""
+"""TableExperts: a table of predictions for finitely many contexts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,8 +49,8 @@ class TableExperts(Experts):
 
     @cached_property
     def favourites(self) -> Ints | None:
-        """The arm that each expert votes for in each context (X, N); None if an expert
-        ties or has no opinion."""
+        """Return the arm that each expert votes for in each context (X, N); None if an
+        expert has ties or missing predictions."""
         arms_first = np.swapaxes(self.table, 1, 2)
         top = arms_first.max(axis=1, keepdims=True)
         if np.isnan(top).any() or np.count_nonzero(arms_first == top) > top.size:

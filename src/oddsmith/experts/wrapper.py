@@ -1,4 +1,4 @@
-"""Wrapper: a bank around another one."""
+"""Wrapper: base class of banks that wrap another one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +13,8 @@ __all__ = ["Wrapper"]
 
 
 class Wrapper(Experts):
-    """A bank around another one, with the inner bank's attributes and methods unless it
-    overrides them."""
+    """A bank that wraps another one. Everything that it does not define comes from the
+    inner bank."""
 
     experts: Experts
     wraps = True

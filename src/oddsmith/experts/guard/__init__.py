@@ -1,4 +1,4 @@
-"""Guards: experts that fail, or run in a process of their own, without failing a
-decision."""
+"""Guards: failing experts, or experts in a separate process, never make a decision
+fail."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Failures of experts: how a call failed, and how often each expert did."""
+"""Failures of experts: the reason of a failed call, and counts per expert."""
 
 import threading
 import time
@@ -12,8 +12,8 @@ __all__ = ["CallFailure", "Record"]
 
 
 class CallFailure(NamedTuple):
-    """Kind and reason of a failed call, in one line; `refusal` if it refused the
-    context."""
+    """Kind and reason of a failed call, in one line. `refusal` means that the expert
+    rejected the context."""
 
     kind: str
     reason: str
@@ -21,8 +21,7 @@ class CallFailure(NamedTuple):
 
 
 class Record:
-    """How often each expert failed, by kind, and why the last time; safe from several
-    threads.
+    """Counts of each expert's failures by kind, and the last reason; thread-safe.
 
     >>> record = Record()
     >>> record.add(["net"], CallFailure("late", "was not done after 50 ms"))
@@ -37,7 +36,7 @@ class Record:
         self._last: dict[str, tuple[float, str]] = {}
 
     def add(self, names: Iterable[str], failure: CallFailure) -> None:
-        """Count one failure for each of the experts."""
+        """Count one failure for each of these experts."""
         now = time.monotonic()
         with self._lock:
             for name in names:
@@ -46,7 +45,7 @@ class Record:
 
     @staticmethod
     def failures(records: "Iterable[Record]") -> dict[str, dict[str, int]]:
-        """The counts of several records together."""
+        """Return the sum of the counts of several records."""
         total: dict[str, Counter[str]] = {}
         for record in records:
             with record._lock:
@@ -56,7 +55,7 @@ class Record:
 
     @staticmethod
     def reasons(records: "Iterable[Record]") -> dict[str, str]:
-        """The last reason for each expert in any of the records."""
+        """Return the last reason for each expert in any of the records."""
         last: dict[str, tuple[float, str]] = {}
         for record in records:
             with record._lock:

@@ -1,5 +1,4 @@
-"""Frames: a page of JSON and perhaps arrays, sent over a socket with their length in
-front."""
+"""Frames: messages over a socket with JSON, optional arrays and a length prefix."""
 
 import json
 import math
@@ -17,14 +16,14 @@ from oddsmith.core.exact_json import Json
 __all__ = ["LARGEST", "receive", "send"]
 
 LARGEST = 64 * 2**20
-"""Bytes in one frame; a frame that announces more is refused."""
+"""Maximum bytes per frame; a frame with a larger length prefix is rejected."""
 _LENGTHS = struct.Struct("!II")  # lengths of the JSON text and of the arrays
 
 
 def send(
     link: socket.socket, page: dict[str, Json], arrays: Sequence[Array] = ()
 ) -> None:
-    """Send a page, and float64 arrays of one shape, which is added to the page."""
+    """Send JSON and float64 arrays of one common shape, which is added to the JSON."""
     body = b""
     if arrays:
         page = page | {"shape": list(arrays[0].shape)}
@@ -37,8 +36,8 @@ def send(
 def receive(
     link: socket.socket, deadline: float = math.inf
 ) -> tuple[dict[str, Any], list[Array]]:
-    """The page and the arrays that `send` sent, by `deadline` on the monotonic clock
-    (else TimeoutError).
+    """Receive the JSON and the arrays that `send` sent. Raise TimeoutError after
+    `deadline` on the monotonic clock.
 
     EOFError at the end, ValueError for what is no frame.
 

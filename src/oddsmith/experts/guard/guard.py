@@ -1,5 +1,5 @@
-"""Guarded: an expert that fails makes no prediction, is counted, and never fails a
-decision."""
+"""Guarded: an expert that fails makes no prediction, is counted, and never makes a
+decision fail."""
 
 import itertools
 import logging
@@ -40,8 +40,8 @@ Job = Callable[[], None]
 
 
 class Workers:
-    """As many daemon threads as the largest number of simultaneous jobs; a job that
-    hangs keeps its thread, and the next one gets another.
+    """A pool of daemon threads that grows to the number of simultaneous jobs. A job
+    that hangs keeps its thread; the next job gets another one.
 
     A job must not raise.
 
@@ -60,7 +60,7 @@ class Workers:
         self._closed = False
 
     def run(self, job: Job) -> None:
-        """Start `job` in a thread, and return."""
+        """Start `job` in a thread and return at once."""
         with self._lock:
             inbox = self._idle.pop() if self._idle else None
         if inbox is None:
@@ -72,7 +72,7 @@ class Workers:
         inbox.put(job)
 
     def close(self) -> None:
-        """End the threads that wait; one with a job ends after it."""
+        """End idle threads now, and busy threads after their job."""
         with self._lock:
             idle = self._idle
             self._idle = []
@@ -106,7 +106,7 @@ _Ended: TypeAlias = SimpleQueue[tuple[int, CallResult]]
 
 @dataclass(eq=False)
 class _Call:
-    """One call in a thread: it ends or is given up, whichever comes first under the
+    """A call in a thread, which ends or is abandoned, whichever happens first under the
     guard's lock."""
 
     ended: bool = False
@@ -200,18 +200,18 @@ class Guarded(RecordKeeper, Wrapper):
         weakref.finalize(self, self._workers.close)
 
     def failures(self) -> dict[str, dict[str, int]]:
-        """How often each expert failed, by kind, since this object was made; guards
-        inside count, too."""
+        """Return how often each expert failed, by kind, since this object was created.
+        Inner guards are included."""
         return Record.failures(failure_records(self))
 
     def reasons(self) -> dict[str, str]:
-        """The reason of the last failure, for each expert that ever failed."""
+        """Return the reason of the last failure of each expert that ever failed."""
         return Record.reasons(failure_records(self))
 
     @property
     def inline(self) -> bool:
-        """Whether every expert is asked in the calling thread: then no call is
-        timed."""
+        """Return whether all experts run in the calling thread, so that no call has a
+        time limit."""
         return self.timeout_ms is None or all(leaf.inline for leaf in self._leaves)
 
     def with_arms(self, state: State, arms: Sequence[str]) -> "tuple[Guarded, State]":
@@ -225,8 +225,8 @@ class Guarded(RecordKeeper, Wrapper):
         retired: frozenset[str],
         arms: Sequence[str] | None = None,
     ) -> "Guarded":
-        """Return this guard, with its counts and the calls it waits for, around another
-        roster, or more arms."""
+        """Return this guard, with its counts and unfinished calls, for a changed list
+        of experts or more arms."""
         if arms is None:
             arms = self.arms
         guard = replace(self, experts=experts, retired=retired, arms=arms)
@@ -250,8 +250,8 @@ class Guarded(RecordKeeper, Wrapper):
     def advise_or_refuse(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> Advice:
-        """As `advise`; but a context that every expert refuses is refused, and counts
-        as a failure of none."""
+        """Return the same as `advise`. However, if every expert rejects the context,
+        raise, and count no failure."""
         plain = self._plain(state, context, eligible)
         if plain is not None:
             return plain
@@ -273,8 +273,8 @@ class Guarded(RecordKeeper, Wrapper):
         context: Context,
         eligible: Bools | None,
     ) -> Advice:
-        """Return the outcomes as one array each; count failures, which have no
-        prediction."""
+        """Return the outcomes as one array each, and count failures. A failed expert
+        has no prediction."""
         arms = context.arms if isinstance(context, AnyOffer) else self.arms
         known = None
         if arms is not None:
@@ -311,8 +311,9 @@ class Guarded(RecordKeeper, Wrapper):
         arms: Sequence[Hashable],
         eligible: Bools | None,
     ) -> Advice:
-        """Return the advice; if no expert voted, late experts vote by their mean
-        predictions. They still have no prediction: nothing is learnt about them."""
+        """Return the advice. If no expert voted, late experts vote by their mean
+        predictions, but still count as having made none, so nothing is learnt about
+        them."""
         ballots = advice[1]
         if ballots.any():
             return advice
@@ -342,8 +343,8 @@ class Guarded(RecordKeeper, Wrapper):
         )
 
     def _keep_pace(self) -> None:
-        """Share the pace of an expert between rosters: its unfinished calls count under
-        each."""
+        """Share the pace of an expert between versions of the list of experts, so that
+        its unfinished calls count in each."""
         with self._lock:
             for leaf in self._leaves:
                 leaf.pace = self._paces.setdefault(tuple(leaf.bank.names), leaf.pace)
@@ -351,8 +352,8 @@ class Guarded(RecordKeeper, Wrapper):
     def _plain(
         self, state: State, context: Context, eligible: Bools | None
     ) -> Advice | None:
-        """Return the advice of a bank of the library's own, if it is usable: most
-        services have no other."""
+        """Return the advice of the library's own bank, if valid. Most services have
+        only such a bank."""
         if self._only is None:
             return None
         for step in self._leaves[0].path:
@@ -372,8 +373,8 @@ class Guarded(RecordKeeper, Wrapper):
     def _ask_all(
         self, state: State, context: Context, eligible: Bools | None
     ) -> list[tuple[Leaf, CallResult]]:
-        """Return the result of each leaf; the calls run side by side and within
-        `timeout_ms`, if there is one."""
+        """Call all experts in parallel, within `timeout_ms` if set, and return the
+        result of each."""
         began = time.monotonic()
         ended = _Ended()
         calls = dict[int, _Call]()
@@ -415,7 +416,7 @@ class Guarded(RecordKeeper, Wrapper):
         return [(leaf, outcomes[i]) for i, leaf in enumerate(self._leaves)]
 
     def _refusal(self, leaf: Leaf, all_experts: bool) -> CallFailure | None:
-        """Return the reason not to ask an expert in this call; None to ask it."""
+        """Return the reason to skip an expert in this call; None to call it."""
         if leaf.pace.late >= _PATIENCE and not all_experts:
             return CallFailure("resting", f"was late {_PATIENCE} times in a row")
         if leaf.pace.stuck >= _STUCK:
@@ -456,8 +457,8 @@ class Guarded(RecordKeeper, Wrapper):
     def _remember(
         self, leaf: Leaf, predictions: Array, arms: Sequence[Hashable] | None
     ) -> None:
-        """Keep the predictions of one context, also where they were late, for votes
-        when no expert is in time; the caller holds the lock."""
+        """Store the predictions for one context, also late ones. They are used for
+        votes if no expert answers in time. The caller holds the lock."""
         low, high = self.within
         names = range(predictions.shape[-1]) if arms is None else arms
         if predictions.shape != (len(leaf.bank.names), len(names)):
@@ -476,8 +477,8 @@ class Guarded(RecordKeeper, Wrapper):
     def _usable(
         self, predictions: Array, ballots: Array, eligible: Bools | None
     ) -> Advice:
-        """Return the advice without experts whose predictions cannot be scored, or
-        whose votes are no odds."""
+        """Return the advice without experts whose predictions are invalid or whose
+        votes are not a distribution."""
         low, high = self.within
         invalid = (predictions < low) | (predictions > high) | (ballots < 0)
         if eligible is not None:

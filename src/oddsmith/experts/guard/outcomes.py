@@ -1,4 +1,5 @@
-"""Results of calls to experts: advice, or a failure, whatever the user's code does."""
+"""Results of calls to experts: advice, or a failure for any exception of the user's
+code."""
 
 import threading
 from collections import Counter
@@ -28,8 +29,8 @@ CallResult: TypeAlias = Advice | CallFailure
 
 @dataclass(eq=False)
 class Leaf:
-    """The smallest bank that can be asked on its own, the path of its state, and its
-    pace."""
+    """The smallest bank that can be called on its own, with the path of its state and
+    its pace."""
 
     bank: Experts
     path: tuple[int, ...]
@@ -41,8 +42,8 @@ class Leaf:
 
     @property
     def inline(self) -> bool:
-        """Whether to ask it in the calling thread: no code of the user's, or a state
-        that must not be read later."""
+        """Return whether to call it in the calling thread: it runs no user code, or its
+        state must not be read later."""
         return self.is_library_code or self.bank.learns
 
 
@@ -69,7 +70,7 @@ def leaves(experts: Experts, path: tuple[int, ...] = ()) -> list[Leaf]:
 def ask(
     leaf: Leaf, *, state: State, context: Context, eligible: Bools | None
 ) -> CallResult:
-    """The advice of a leaf as two arrays of numbers, or its failure."""
+    """Return the advice of a bank as two arrays, or its failure."""
     try:
         for step in leaf.path:
             state = state[step]
@@ -91,7 +92,8 @@ def ask(
 def common_shape(
     outcomes: list[tuple[Leaf, CallResult]], context: Context, n_arms: int | None
 ) -> tuple[tuple[int, ...], int]:
-    """Return the batch axes and number of arms of most answers that fit the context.
+    """Return batch axes and number of arms of the majority of answers that fit the
+    context.
 
     An answer of the library's own counts for more than all others."""
     counts: Counter[tuple[tuple[int, ...], int]] = Counter()
@@ -123,8 +125,8 @@ def common_shape(
 
 
 def _leads(context: Context) -> list[tuple[int, ...]]:
-    """Return the batch axes that a context may have, the likeliest first; nothing for a
-    context whose kind allows any.
+    """Return the batch axes that a context may have, the likeliest first; empty if any
+    are possible.
 
     An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts,
     or one with n arms."""
@@ -144,8 +146,8 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
 
 
 def _reason(error: ExpertFailed) -> str:
-    """Return the library's own sentence; for an exception in the experts' code, its
-    type and place, because its message may contain the context."""
+    """Return the message of a library exception. For an exception of user code, return
+    type and place only, because its message may contain the context."""
     if error.kind not in ("raised", "values"):
         return f"{error}"[:200]
     if error.__cause__ is None:

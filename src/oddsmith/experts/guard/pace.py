@@ -1,5 +1,5 @@
-"""Pace: the durations of an expert's calls, its late calls in a row, and its mean
-prediction of each arm."""
+"""Pace of an expert: durations of its calls, late calls in a row, and mean prediction
+per arm."""
 
 from collections import deque
 from collections.abc import Hashable, Sequence
@@ -13,11 +13,11 @@ from oddsmith.core.arrays import Array
 __all__ = ["ArmMeans", "LONGEST_MS", "Pace", "TimeLimit"]
 
 TimeLimit: TypeAlias = float | Literal["measured"] | None
-"""Milliseconds for a call; "measured": by the durations of recent calls; None: no
-limit."""
+"""Time limit of a call in milliseconds; "measured" derives it from recent calls; None
+means no limit."""
 
 LONGEST_MS = 2_000.0
-"""The longest measured limit, and the limit of the first calls."""
+"""The largest measured limit, which also applies to the first calls."""
 _SHORTEST_MS = 50.0
 _ENOUGH = 16  # number of durations needed for a time limit
 _RECENT = 64  # number of recent durations in memory
@@ -27,7 +27,7 @@ _MOST = 10_000  # maximum number of arms whose means are in memory
 
 
 class ArmMeans:
-    """The mean prediction of each expert of a bank for each arm, over recent answers.
+    """Mean predictions of a bank's experts per arm, over recent calls.
 
     >>> means = ArmMeans()
     >>> means.take(["a", "b"], np.array([[0.2, 0.5]]))
@@ -40,7 +40,7 @@ class ArmMeans:
         self._by_arm: dict[Hashable, tuple[int, Array]] = {}
 
     def take(self, arms: Sequence[Hashable], predictions: Array) -> None:
-        """Take the predictions (N, K) of one answer; an arm with NaN is left out."""
+        """Add the predictions (N, K) of one call; arms with NaN are skipped."""
         for arm, column in zip(arms, predictions.T, strict=True):
             if np.isnan(column).any():
                 continue
@@ -52,7 +52,7 @@ class ArmMeans:
             del self._by_arm[next(iter(self._by_arm))]
 
     def predict(self, arms: Sequence[Hashable], *, n_experts: int) -> Array:
-        """The means (N, K) of these arms, NaN for arms that are not known."""
+        """Return the means (N, K) for these arms, NaN for unknown arms."""
         unknown = (0, np.full(n_experts, np.nan))
         columns = list[Array]()
         for arm in arms:
@@ -63,7 +63,7 @@ class ArmMeans:
 
 @dataclass(eq=False)
 class Pace:
-    """How late an expert has been, how long its calls took, and its mean predictions.
+    """Durations of an expert's calls, its late calls, and its mean predictions.
 
     >>> pace = Pace()
     >>> pace.limit_ms("measured"), pace.limit_ms(20.0)

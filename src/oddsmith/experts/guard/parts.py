@@ -1,5 +1,5 @@
-"""Banks from the point of view of a guard: the parts that can fail alone, the library's
-own code, and the failures inside."""
+"""Structure of banks for guards: separable parts, library code, and failures counted
+inside."""
 
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -25,23 +25,22 @@ _ARITHMETIC = (GivenExperts, LinearExperts, TableExperts)
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A bank that can be divided into banks that fail on their own (models,
-    functions)."""
+    """A bank that can be split into banks that fail separately (models, functions)."""
 
     def split(self) -> tuple[Experts, ...]:
-        """Banks that are this one side by side."""
+        """Return banks that together are equal to this one."""
 
 
 class RecordKeeper:
-    """A bank that counts the failures of its experts (`Guarded`, `Isolated`); it is
-    never divided."""
+    """A bank that counts its experts' failures itself (`Guarded`, `Isolated`), so it is
+    never split."""
 
     record: Record
 
 
 def split_bank(bank: Experts) -> tuple[Experts, ...]:
-    """The parts of a bank that can fail on their own; empty where it cannot be
-    divided."""
+    """Return the parts of a bank that can fail separately; empty if it cannot be
+    split."""
     if isinstance(bank, RecordKeeper):
         return ()
     if isinstance(bank, StackedExperts):
@@ -59,8 +58,7 @@ def split_bank(bank: Experts) -> tuple[Experts, ...]:
 
 
 def is_library_code(bank: Experts) -> bool:
-    """Whether the advice of a bank runs no code but the library's own, which a guard
-    need not time."""
+    """Return whether a bank runs only library code, which needs no time limit."""
     if isinstance(bank, RecordKeeper):
         return False
     if isinstance(bank, Wrapper):
@@ -69,7 +67,7 @@ def is_library_code(bank: Experts) -> bool:
 
 
 def failure_records(bank: Experts) -> list[Record]:
-    """The failures that a bank, and the banks inside, have counted."""
+    """Return the failure counts of a bank and of the banks inside."""
     records = [bank.record] if isinstance(bank, RecordKeeper) else []
     inside: tuple[Experts, ...] = ()
     if isinstance(bank, StackedExperts):

@@ -1,4 +1,4 @@
-"""guarded: a policy whose experts may fail without failing a decision."""
+"""guarded: a policy whose decisions do not fail when experts fail."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -18,8 +18,8 @@ def guarded(
     *,
     arms: Sequence[str] | None = None,
 ) -> _Policy:
-    """`policy` with its experts in `Guarded`, if it has experts that are not yet;
-    states and fingerprint are the same.
+    """Return `policy` with its experts in `Guarded`, unless they are already. States
+    and fingerprint do not change.
 
     Predictions must be what the policy can score (`prediction_range`).
 

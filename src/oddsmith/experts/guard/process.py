@@ -1,5 +1,4 @@
-"""Isolated: experts in a process of their own, which may crash without ending this
-one."""
+"""Isolated: experts in a separate process, whose crash does not end this one."""
 
 import json
 import os
@@ -42,7 +41,7 @@ _Reply = tuple[dict[str, Any], list[Array]]
 
 @dataclass(frozen=True, eq=False)
 class Isolated(RecordKeeper, Experts):
-    """The experts of one table of a policy file, of kind "python" or "onnx", in a child
+    """Experts of one table of a policy file, of kind "python" or "onnx", in a child
     process.
 
     A segmentation fault, `os._exit` or too much memory ends the child alone: the call
@@ -99,8 +98,9 @@ class Isolated(RecordKeeper, Experts):
 
     @property
     def about(self) -> dict[str, Any]:
-        """Facts of the bank inside: `names`, `bounds` of predictions, and the entries
-        of its fingerprint, `description`, `version`, `unversioned`, `opaque`."""
+        """Return facts about the bank in the child: `names`, `bounds` of predictions,
+        and the parts of its fingerprint (`description`, `version`, `unversioned`,
+        `opaque`)."""
         return self._child.about
 
     @property
@@ -124,7 +124,7 @@ class Isolated(RecordKeeper, Experts):
         return np.array(bounds)
 
     def close(self) -> None:
-        """End the process; from now on every call is "died"."""
+        """End the process; every later call fails with kind "died"."""
         self._child.close()
 
     def predict(self, state: State, context: Context) -> Array:
@@ -151,7 +151,7 @@ class Isolated(RecordKeeper, Experts):
 
 
 class _Child:
-    """A process that answers frames, one at a time, and is started again when it
+    """A child process that answers one frame at a time, and is restarted when it
     ends."""
 
     def __init__(self, order: dict[str, Json]) -> None:
@@ -164,7 +164,7 @@ class _Child:
         self.about = self._process.about
 
     def ask(self, page: dict[str, Json], timeout_ms: float) -> _Reply:
-        """The answer to one frame, or ExpertFailed."""
+        """Return the answer to one frame, or raise ExpertFailed."""
         if not self._lock.acquire(timeout=timeout_ms / 1000):
             raise ExpertFailed(
                 f"its process was busy with other calls for {timeout_ms:g} ms",
@@ -209,7 +209,7 @@ class _Child:
             raise
 
     def _replace(self, process: "_Process") -> None:
-        """Kill the process and start another, later and elsewhere; the caller holds the
+        """Kill the process and start a new one in the background. The caller holds the
         lock."""
         process.kill()
         self._process = None
@@ -251,7 +251,7 @@ class _Child:
 
 
 class _Process:
-    """One child process, from its start to its end, and the socket to it."""
+    """One child process from start to end, and the socket to it."""
 
     def __init__(self, order: dict[str, Json]) -> None:
         self._link, theirs = socket.socketpair()
@@ -284,7 +284,7 @@ class _Process:
         self._link.close()
 
     def ended(self, deadline: float) -> str:
-        """How it ended, in words, if it is gone by then."""
+        """Describe how the process ended, if it ends before the deadline."""
         try:
             code = self._popen.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -294,14 +294,15 @@ class _Process:
         return f"exit status {code}"
 
     def close(self) -> None:
-        """Kill it, and wait until it is gone: no zombies."""
+        """Kill the process and wait for its end, so that it does not remain as a
+        zombie."""
         self.kill()
         self._popen.wait()
 
 
 def _start_process(link: socket.socket) -> "subprocess.Popen[bytes]":
-    """The process, with one end of a socket as its standard input, and with the modules
-    that this process finds."""
+    """Start the process with one end of a socket as its standard input, and with the
+    module path of this process."""
     path = os.pathsep.join(part or os.getcwd() for part in sys.path)
     command = [sys.executable, "-P", "-m", _PROGRAM]
     environment = os.environ | {"PYTHONPATH": path}

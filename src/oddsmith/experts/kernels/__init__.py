@@ -1,4 +1,4 @@
-"""Compiled twins (numba) of the hot loops; `core.kernels` decides whether they are
+"""Compiled kernels (numba) for hot loops; `core.kernels` decides whether they are
 used."""
 
 __all__: list[str] = []

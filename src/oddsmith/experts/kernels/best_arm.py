@@ -1,5 +1,5 @@
-"""The compiled twin of `best_arm`'s quadrature (numba): one row of arms after the
-other, everything in one call."""
+"""Compiled kernel (numba) of the quadrature in `best_arm`, one row of arms at a
+time."""
 
 from math import erfc, lgamma, log, log1p, sqrt
 
@@ -25,7 +25,7 @@ __all__ = ["best"]
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def best(kind: int, first: Array, second: Array, odds: Array) -> None:
     """Fill `odds` (rows, K) for arms with these parameters (rows, K): means and sds, or
-    Beta's a and b."""
+    a and b of Beta distributions."""
     rows, n_arms = odds.shape
     places = np.empty((n_arms, 7))
     constants = np.empty(n_arms)
@@ -71,7 +71,8 @@ def _arm(kind: int, first: float, second: float, place: Array) -> float:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _trigamma(x: float) -> float:
-    """ψ'(x): recurrence up to 8, then its asymptotic series."""
+    """Return the trigamma function ψ'(x): recurrence up to 8, then its asymptotic
+    series."""
     trigamma = 0.0
     while x < 8.0:
         trigamma += 1 / (x * x)
@@ -107,8 +108,8 @@ def _width(kind: int, x: float, places: Array) -> float:
 def _integrate(
     kind: int, places: Array, parameters: tuple[Array, Array, Array], odds: Array
 ) -> None:
-    """Add ∫ p_a Π F_b to the odds (K,), cell by cell; where at most one arm has mass
-    only the functions F grow."""
+    """Add ∫ p_a Π F_b to the probabilities (K,), cell by cell. If at most one arm has
+    mass in a cell, only the F are updated."""
     n_arms = odds.size
     dense = np.empty((5, n_arms))
     up_to = np.empty(n_arms)
@@ -169,7 +170,7 @@ def _densities(
     parameters: tuple[Array, Array, Array],
     dense: Array,
 ) -> None:
-    """The arms' densities at the cell's nodes, times half its width (5, K)."""
+    """Fill the arms' densities at the cell's nodes, times half its width (5, K)."""
     first, second, constants = parameters
     n_arms = dense.shape[1]
     for i in range(5):
@@ -193,7 +194,7 @@ def _densities(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _others(up_to: Array, others: Array) -> None:
-    """Π over all other arms (K,), without division."""
+    """Fill the product over all other arms (K,), without division."""
     product = 1.0
     for a in range(up_to.size):
         others[a] = product

@@ -1,5 +1,5 @@
-"""The compiled twin (numba) of ballots within bounds: one ballot after the other, to
-the last bit of `policies/parts/feasible.py`."""
+"""Compiled kernel (numba) for ballots within bounds, one ballot at a time; equal to
+`policies/parts/feasible.py` to the last bit."""
 
 from math import prod
 from typing import TypeVar

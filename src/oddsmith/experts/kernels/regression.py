@@ -1,5 +1,5 @@
-"""Compiled twins (numba) of the learners' regressions: features, beliefs about arms and
-rows, rank-one updates.
+"""Compiled kernels (numba) of the learners' regressions: features, beliefs about arms
+and rows, rank-one updates.
 
 Covariances are packed lower triangles, row after row. Sums may be taken in another
 order than numpy's: results agree to rounding.

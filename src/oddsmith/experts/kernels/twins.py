@@ -1,4 +1,4 @@
-"""Compiled twins (numba) of the hot loops; `kernels` decides whether they are used.
+"""Compiled kernels (numba) for hot loops; `kernels` decides whether they are used.
 
 Arrays enter with the arm axis outermost in memory, (…, K, N): the inner loop runs over
 experts, contiguous and vectorised. Results go into arrays made by the caller: numba
@@ -156,12 +156,12 @@ def reweigh_rows(
 
 @lru_cache(maxsize=64)
 def _mask(n_arms: int) -> Bools:
-    """n_arms times True."""
+    """Return a mask of n_arms times True."""
     return np.ones(n_arms, dtype=np.bool_)
 
 
 def _rows(array: npt.NDArray[Scalar], axes: int) -> npt.NDArray[Scalar]:
-    """The array with its leading axes flattened into one, contiguous."""
+    """Flatten the leading axes of the array into one, and make it contiguous."""
     lead = array.ndim - axes
     shape = (-1, *array.shape[lead:])
     return np.ascontiguousarray(array).reshape(shape)
@@ -189,7 +189,7 @@ def logistic(scores: Array) -> None:
 def _share(
     weight: float, best: float, predictions: Array, eligible: Bools, votes: Array
 ) -> None:
-    """Splits one expert's weight over the arms that tie for its best."""
+    """Split one expert's weight over its tied best arms."""
     ties = 0
     for k in range(votes.size):
         ties += eligible[k] and predictions[k] == best
@@ -207,8 +207,8 @@ def _tally(
     start: int,
     stop: int,
 ) -> bool:
-    """Adds the weights of experts start … stop to the arms they vote for; returns
-    whether one lacks an opinion.
+    """Add the weights of experts start … stop to the arms they vote for. Return whether
+    one lacks a prediction.
 
         votes_k += w_i ballot_i(k),   w_i = exp(log_weights_i)
     """
@@ -246,7 +246,7 @@ def _tally(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _mix(gamma: float, eligible: Bools, odds: Array) -> float:
-    """Turns votes into odds, in place; returns the votes' total.
+    """Turn votes into propensities in place; return the total of the votes.
 
     odds_k = (1 - γ) votes_k / Σ votes + γ eligible_k / Σ eligible
     """
@@ -281,7 +281,8 @@ def _vote_scores(
     predictions: Array,
     odds: Array,
 ) -> tuple[bool, float]:
-    """The vote of logistic experts; turns their scores into predictions, in place."""
+    """Compute the vote of logistic experts, and turn their scores into predictions in
+    place."""
     odds[:] = 0.0
     asleep = False
     for start in range(0, log_weights.size, _STRIP):
@@ -352,7 +353,7 @@ def _reweigh(
     loss: int,
     heavier: Array,
 ) -> float:
-    """Writes the new log weights; returns their maximum before the shift, NaN if any
+    """Write the new log weights. Return their maximum before the shift, or NaN if any
     loss is NaN or negative.
 
         heavier_i = ln w_i - η ℓ(advice_i, reward) - max_j (…)

@@ -1,5 +1,4 @@
-"""Learners: experts that need no trained models, each a belief about the problem that
-learns from every reward."""
+"""Learners: experts that need no training in advance and learn from every reward."""
 
 from oddsmith.experts.learners.bank import LearnerState, LearningExperts
 from oddsmith.experts.learners.forest import Forest

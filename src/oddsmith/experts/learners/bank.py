@@ -1,4 +1,4 @@
-"""LearningExperts: learners as a bank of experts, with one voting rule, and a blend."""
+"""LearningExperts: a bank of learners with one voting rule and an optional blend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -57,7 +57,7 @@ class LearnerState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LearningExperts(LearnerBank):
-    """One expert for each learner and, with `blend`, a mixture of the first two.
+    """One expert per learner and, with `blend`, a mixture of the first two.
 
     The mixture is the one with the least square loss on the rewards so far (`Mixture`).
 

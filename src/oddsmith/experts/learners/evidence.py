@@ -1,5 +1,5 @@
-"""Evidence: several ridges of one regression, weighted by how well each predicted the
-rewards; packed covariances.
+"""Evidence: several ridge penalties for one regression, weighted by how well each
+predicted the rewards, with packed covariances.
 
 A covariance (D, D) is stored as its lower triangle, row after row (P = D (D+1)/2): half
 the memory, and a further feature is a row at the end. A ridge's predictions are those

@@ -1,5 +1,4 @@
-"""Feature maps of learners: numbers as they are, or beside random Fourier features of
-them."""
+"""Feature maps of learners: plain numbers, or numbers with random Fourier features."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,8 +14,8 @@ __all__ = ["Curves", "FeatureMap", "Plain"]
 
 
 class FeatureMap(Protocol):
-    """Features (…, size) of numbers (…, d) whose squares sum to about 1, a 1 in front;
-    no state of its own.
+    """Maps numbers (…, d), whose squares sum to about 1, to features (…, size) with a
+    leading 1. It has no state.
 
     The bank standardises by running moments and divides by one root, so squares sum to
     1 and one bandwidth fits any d and scale. The features of a row depend on that row
@@ -26,17 +25,16 @@ class FeatureMap(Protocol):
 
     @property
     def name(self) -> str:
-        """A word for the expert that uses it, and what is unusual about its
-        settings."""
+        """Return a word for the expert's name, with unusual settings."""
         ...
 
     @property
     def n_waves(self) -> int:
-        """How many of the features, those behind the 1, are waves."""
+        """Return the number of Fourier features, which follow the 1."""
         ...
 
     def size(self, n: int) -> int:
-        """How many features there are with n numbers in the linear part."""
+        """Return the number of features if the linear part has n numbers."""
         ...
 
     def __call__(self, z: Array, first: int, linear: Array | None = None) -> Array:

@@ -1,5 +1,5 @@
-"""Forest: randomised trees that learn at every reward, and are grown again one after
-the other."""
+"""Forest: randomised trees that learn from every reward, and are regrown one after the
+other."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -38,7 +38,7 @@ _AT_ONCE = 4096
 
 
 class ForestState(NamedTuple):
-    """State of a forest: counts, recent rows, trees, and the scatter of rewards.
+    """State of a forest: counts, recent rows, trees, and the variance of rewards.
 
     `learnt` (…) counts the rewards; `begun` (…) is the count at which the last regrowth
     began. Rows are a ring, by column: numbers (…, d, C), arms and rewards (…, C); the

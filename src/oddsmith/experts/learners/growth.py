@@ -1,5 +1,5 @@
-"""One tree grown on logged bandit rows: contexts, drawn arms, rewards; in numpy, level
-by level, or by its twin.
+"""Growing one tree on logged bandit rows (contexts, drawn arms, rewards), level by
+level in numpy or by a compiled kernel.
 
 A tree cuts the contexts into leaves; every node has the number of draws and the sum of
 rewards of each arm. Candidates for a cut are drawn at random: a column, and the
@@ -95,7 +95,7 @@ class _Plan(NamedTuple):
 
 
 def key_of(*parts: int) -> int:
-    """The key of a stream of draws that belongs to these numbers.
+    """Return the key of the random stream for these numbers.
 
     >>> key_of(0, 24, 1) == key_of(0, 24, 1), key_of(0, 24, 1) == key_of(0, 25, 1)
     (True, False)
@@ -110,7 +110,7 @@ def key_of(*parts: int) -> int:
 
 
 def grow(rows: Rows, n_arms: int, *, key: int, depth: int = DEPTH) -> Tree:
-    """A tree on these rows; the same for the same rows and key."""
+    """Grow a tree on these rows. The same rows and key give the same tree."""
     dim = len(rows.numbers)
     n = len(rows.arms)
     rewards = np.where(rows.rewards > 0, rows.rewards, 0.0)
@@ -139,7 +139,7 @@ def grow(rows: Rows, n_arms: int, *, key: int, depth: int = DEPTH) -> Tree:
 
 @cache
 def _compiled() -> Any:
-    """The compiled twin, imported on first use."""
+    """Import the compiled kernel on first use."""
     from oddsmith.experts.kernels.trees import grow as twin
 
     return twin
@@ -260,8 +260,8 @@ def _unpack(sums: npt.NDArray[Any]) -> tuple[Ints, Array]:
 def _best_cuts(
     level: _Level, rows: Rows, plan: _Plan, count: Ints, total: Array
 ) -> tuple[Ints, Array]:
-    """Return for each node the candidate that explains most, by column and threshold;
-    an infinite threshold where none gains anything."""
+    """Return the best split of each node, by column and threshold; an infinite
+    threshold if no split improves the fit."""
     column = np.zeros(level.size, np.int64)
     threshold = np.full(level.size, np.inf)
     # if all rewards of each arm are equal (0 or 1), no split improves the fit

@@ -1,5 +1,4 @@
-"""Running moments of the rows that learners have seen, and rows standardised by
-them."""
+"""Running moments of the rows seen by learners, and standardisation of rows."""
 
 from typing import NamedTuple, Self
 

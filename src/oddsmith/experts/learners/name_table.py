@@ -1,5 +1,5 @@
-"""NameTable: the arms with a memory, by digests of their names; without room, the least
-recently learnt one is forgotten."""
+"""NameTable: a bounded table of arms by digests of their names. If it is full, the
+least recently learnt arm is dropped."""
 
 from collections.abc import Sequence
 from functools import lru_cache

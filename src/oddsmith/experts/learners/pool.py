@@ -1,5 +1,5 @@
-"""Learners shared by all arms, with an intercept for each arm by its name: the part of
-its mean that features do not explain."""
+"""Learners shared by all arms, with an intercept per arm name for the part of its mean
+that features do not explain."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol

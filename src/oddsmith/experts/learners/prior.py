@@ -1,5 +1,5 @@
-"""What a learner assumes of an arm before it has rewards of it, relative to the rewards
-of all arms.
+"""Prior mean and standard deviation of an arm without rewards, from the rewards of all
+arms.
 
 Rewards are in [0, 1], in units of the largest one (`unit.py`). With a mean m they have
 a standard deviation of at most sqrt(m (1 - m)). So clicks at a rate of 1 % and labels

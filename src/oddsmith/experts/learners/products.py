@@ -1,5 +1,4 @@
-"""Products of the numbers of the context and of the arm: features for tastes that
-depend on both."""
+"""Interactions of context and arm features."""
 
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,5 +1,4 @@
-"""The Learner protocol: one belief about the problem that learns from every reward,
-inside a bank."""
+"""The Learner protocol: a model inside a bank that learns from every reward."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -76,13 +75,12 @@ class RewardChange(NamedTuple):
 
     @property
     def change(self) -> float:
-        """By how much it is larger."""
+        """Return the increase of the reward."""
         return self.reward - self.before
 
 
 class Belief(NamedTuple):
-    """Mean reward of every arm and the standard deviation of that belief, both (…,
-    K)."""
+    """Mean reward of each arm and its posterior standard deviation, both (…, K)."""
 
     mean: Array
     sd: Array
@@ -208,8 +206,8 @@ class LearnerBank(Experts):
 
     @abstractmethod
     def beliefs(self, state: State, context: Context) -> Belief:
-        """All experts' means and standard deviations (…, N, K); before the first reward
-        every mean is 1/2."""
+        """Return all experts' means and standard deviations (…, N, K). Before the first
+        reward, every mean is 1/2."""
 
     def predict(self, state: State, context: Context) -> Array:
         return self.advise(state, context)[0]
@@ -227,15 +225,14 @@ class LearnerBank(Experts):
 
     @abstractmethod
     def logging_scores(self, state: State, context: Context) -> Array:
-        """About how likely the logging policy is to choose each arm (…, K)."""
+        """Return approximate propensities of the logging policy (…, K)."""
 
     def begin_log(self, state: State) -> State:
-        """The state that learns the rows of a log from now on, and its logging
-        policy."""
+        """Return the state for learning the rows of a log and its logging policy."""
         return state._replace(warm_start=first_warm_start())
 
     def end_log(self, state: State) -> State:
-        """The state that learns live rewards from now on."""
+        """Return the state for learning live rewards."""
         warm_start = state.warm_start
         if not warm_start.is_active:
             return state

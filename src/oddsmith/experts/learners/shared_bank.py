@@ -1,5 +1,5 @@
 """SharedExperts: learners shared by all arms, for arms that come with the call, and a
-memory of each arm by name."""
+table of arms by name."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

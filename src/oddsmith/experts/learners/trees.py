@@ -1,5 +1,5 @@
-"""Trees in blocks of equal room, so that one tree can be replaced alone: the beliefs of
-their nodes, and how nodes learn.
+"""Trees in blocks of equal size, so that one tree can be replaced on its own:
+predictions and updates of their nodes.
 
 An arm's mean in a context is an average over all ways to cut a tree short on the path
 to its leaf, each weighted by the likelihood of the rewards (context tree weighting,
@@ -347,7 +347,7 @@ def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -
 
 @cache
 def _compiled() -> Any:
-    """The compiled twins, imported on first use."""
+    """Import the compiled kernels on first use."""
     from oddsmith.experts.kernels import tree_nodes as twins
 
     return twins

@@ -1,4 +1,4 @@
-"""The unit of rewards: a power of two that no reward so far exceeded.
+"""Unit of rewards: a power of two that is at least as large as all rewards so far.
 
 Learners see rewards divided by it, and their beliefs are multiplied by it. So what they
 assume of rewards in [0, 1] holds for rewards of any size: those of 1e-6 are learnt as

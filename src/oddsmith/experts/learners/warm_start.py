@@ -1,4 +1,4 @@
-"""Warm starts: how learners vote after they were fitted from a log.
+"""Warm starts: how learners vote after they were trained on a log.
 
 A log contains little about the arms that its logging policy avoided. Votes for the arm
 with the largest optimistic estimate would choose exactly those. So after a log, each
@@ -120,12 +120,12 @@ class WarmStart(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Whether votes are cautious."""
+        """Return whether votes are cautious."""
         return not isinstance(self.rows, tuple)
 
     @property
     def has_policy(self) -> bool:
-        """Whether rows of the log were learnt."""
+        """Return whether the logging policy was learnt from rows of the log."""
         return not isinstance(self.policy.first, tuple)
 
     def shares(self) -> Array:
@@ -198,7 +198,8 @@ class WarmStart(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether enough live rewards have come for the usual votes."""
+        """Return whether there were enough live rewards to return to the usual
+        votes."""
         horizon = max(min(float(self.rows), _HORIZON), 1.0)
         return bool(self.live > _END * horizon)
 
