@@ -105,8 +105,8 @@ def log_batches_of(
 class _Roster(NamedTuple):
     """The experts of the advice columns; without names, columns are as recorded.
 
-    If experts joined a policy whose votes cannot be weighed again from the store,
-    decisions have no common columns, and advice is left out.
+    If experts joined a policy whose votes cannot be weighed again from the store, the
+    decisions do not have the same columns, and advice is left out.
     """
 
     names: tuple[str, ...] | None

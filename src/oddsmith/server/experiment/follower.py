@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 # decisions.
 _SLICE = 200
 _SLICE_ARMS = 10_000
-_PAUSE = 1.0  # pause after a refold, as a multiple of its time
+_PAUSE = 1.0  # after a refold, wait this multiple of its duration before the next one
 _NOTHING = Due([], 0)
 _GATHER = 0.25  # seconds between two checks while a refold is postponed
 _BACKOFF = 0.5  # seconds before retrying a store that failed

@@ -135,7 +135,7 @@ def open_experiments(
         settings = [replace(one, shadow=True, timeout_ms=_PATIENCE) for one in settings]
     _check_apart("names", [file.name for file in files])
     _check_apart("stores", [one.store for one in settings if not one.shared])
-    # Import numba now: it takes seconds, longer than the timeout of the first decision.
+    # numba takes seconds to import, longer than the timeout of the first decision
     kernels.compiled()
     places = OpenStores() if stores is None else stores
     # threads, because opening waits for disks

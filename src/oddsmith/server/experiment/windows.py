@@ -88,7 +88,7 @@ class Windows:
         while True:
             now = self._clock()
             windows = await asyncio.to_thread(self._store.windows, self._cursor, _CHUNK)
-            n_passed = 0  # windows up to the last one that is due
+            n_passed = 0  # number of windows up to the last one that is due
             for number, window in enumerate(windows, 1):
                 if self._is_due(window, now):
                     n_passed = number

@@ -41,7 +41,7 @@ class ListEntry(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Decisions, the newest first, found among `searched` ones.
+    """Decisions, newest first, and the number of decisions that were searched.
 
     `before` is the position where the next page begins; None at the last page.
     """

@@ -57,8 +57,8 @@ __all__ = [
 def with_salt(state: State, secret: bytes) -> State:
     """Return the state with `secret` (16 bytes) as the key of its digests.
 
-    A state without the secret then does not reveal the names and categories it was
-    learnt from. Parts that have digests or a salt already stay as they are.
+    Without the secret, such a state does not reveal the names and categories that it
+    has learned from. Parts that already have digests or a salt are not changed.
 
     >>> from oddsmith.contexts.columns import empty_columns
     >>> with_salt((empty_columns(), 3), bytes(range(16)))[0].salt[:3]
@@ -86,13 +86,13 @@ _log = logging.getLogger(__name__)
 class FoldState(NamedTuple):
     """The state after all events up to `position`, with its policy.
 
-    `refused` contains the positions since the start or snapshot whose reward the policy
-    refused. If only experts that learn refused it, the weights still take it: they must
-    be the fold of the recorded log, which `verify` proves. If `careful`, an expert has
-    raised while it learnt, so states that are written in place are copied first. If
-    `lenient`, contexts may be erased that no snapshot has learnt; experts that learn
-    refuse those rewards. `sums` are statistics of the log, if they are kept. `secret`
-    is the key of the digests of experts that join.
+    `refused` contains the positions of rewards that the policy has refused since the
+    start or snapshot. If only experts that learn refused a reward, the weights are
+    still updated with it, because `verify` computes them from the recorded log. If
+    `careful`, an expert has raised while learning, so states that are updated in place
+    are copied first. If `lenient`, contexts may be erased that no snapshot has learned;
+    experts that learn refuse those rewards. `sums` are statistics of the log, or None.
+    `secret` is the key of the digests of experts that join.
     """
 
     state: State
@@ -106,9 +106,9 @@ class FoldState(NamedTuple):
 
 
 class HalfWritten(OddsmithError):
-    """An expert raised while it learnt in place: the state may be half written.
+    """An expert raised while it learned in place, so the state may be half updated.
 
-    It is folded again, with `careful`.
+    The state is folded again, with `careful`.
     """
 
 
@@ -120,12 +120,12 @@ def restore(
     change: Change | None = None,
     statistics: StatisticsKind | None = None,
 ) -> FoldState:
-    """Return the state up to `until` (default: the head), from the last valid snapshot
-    or the beginning.
+    """Return the state up to `until` (default: the head), starting from the last valid
+    snapshot or the beginning.
 
     `policy` is the policy that the store was made with; `change` is needed if experts
-    were added or retired since. If `statistics` are given, they are folded beside the
-    state. Progress is shown on a terminal.
+    were added or retired since. If `statistics` is given, statistics are folded beside
+    the state. Progress is shown on a terminal.
     """
     check_policy(policy)
 
@@ -144,10 +144,10 @@ def refold(
     """Return the state up to `until`; `start_at` returns a state at or before a
     position.
 
-    It is called again with an earlier position if later lines rewrote what its state
-    has learnt, and again if an expert raised and may have left the state half written.
-    What experts learnt from contexts that were erased since stays as it is. The
-    weights need no contexts, and are folded again.
+    It is called with an earlier position if later lines rewrote rewards that its state
+    has learned, and called again if an expert raised and may have left the state half
+    updated. If contexts were erased since, the state of experts that learned from them
+    is preserved. The weights need no contexts, and are folded again.
     """
 
     def start_carefully(latest: int) -> FoldState:
@@ -167,9 +167,9 @@ def recover(
 ) -> FoldState:
     """Return the state as `refold` does, even if erased contexts are needed.
 
-    This happens if a snapshot that had learnt from them is lost. The weights need no
-    contexts and are right. Experts that learn from contexts refuse those rewards, which
-    are counted.
+    This happens if a snapshot that had learned from them is lost. The weights need no
+    contexts and are correct. Experts that learn from contexts refuse those rewards,
+    which are counted.
     """
 
     def start_leniently(latest: int) -> FoldState:
@@ -230,9 +230,9 @@ def advance(
     """Return the state up to `until` (default: the head) from an earlier one; `policy`
     is the first policy of the store.
 
-    A policy that learns in place writes into the given state. If a correction rewrote
-    what the state has learnt, the state is not changed, and `restore` makes the new
-    one.
+    If the policy learns in place, the given state is changed. If a correction rewrote a
+    reward that the state has learned, the state is not changed, and `restore` computes
+    a new one.
     """
     end = _end(store, until)
     if end < folded.position:
@@ -251,7 +251,7 @@ def advance(
 
 
 def save_snapshot(store: Store, folded: FoldState, time: float) -> Snapshot:
-    """Keep the state in the store as a snapshot."""
+    """Save the state in the store as a snapshot."""
     snapshot, content = snapshot_of(folded, time)
     store.keep(snapshot, content)
     return snapshot
@@ -310,7 +310,7 @@ def start_before(
 
 
 def _snapshot_content(store: Reading, position: int) -> bytes | None:
-    """Return the content of a snapshot; None if it is gone or damaged."""
+    """Return the content of a snapshot; None if it was deleted or is damaged."""
     try:
         return store.content(position)
     except InvalidInput:  # another replica has deleted it
@@ -329,7 +329,7 @@ def initial_fold(
     state: State,
     statistics: StatisticsKind | None = None,
 ) -> FoldState:
-    """Return a state before any event, with the store's secret as the key of its
+    """Return the state before any event, with the store's secret as the key of its
     digests."""
     sums = None if statistics is None else statistics.of(facts_of(store))
     state = with_salt(state, store.secret)
@@ -351,10 +351,10 @@ def policy_at(
 def settle(
     folded: FoldState, steps: Iterable[Step], until: int, change: Change | None
 ) -> FoldState:
-    """Return the state after these steps, which are all steps up to `until`.
+    """Return the state after these steps, which must be all steps up to `until`.
 
     If an update raises, its reward is refused: only the weights change, because they
-    follow from the recorded log. A state that may be half written raises `HalfWritten`,
+    follow from the recorded log. If the state may be half updated, raise `HalfWritten`,
     unless the fold is careful.
     """
     state = folded.state
@@ -377,7 +377,7 @@ def settle(
             policy, state = change(policy, state, item)
             state = with_salt(state, folded.secret)
         elif isinstance(item, Count) and decision is not None:
-            if item.value != item.before:  # a reward can equal the default
+            if item.value != item.before:  # no update if the reward equals the default
                 state, is_refused = _update_or_refuse(
                     policy, state, decision, item, folded
                 )
@@ -435,8 +435,8 @@ def _update_weights(
 ) -> State | None:
     """Return the state with updated weights and unchanged experts.
 
-    None if the weights refuse the reward, too. They are updated first, so the experts
-    have written nothing then.
+    None if the weights refuse the reward as well. Weights are updated first, so in this
+    case no expert has changed its state.
     """
     plain = judge(policy)
     if plain is None:
@@ -450,7 +450,7 @@ def _update_weights(
 
 
 def copy_fold(folded: FoldState) -> FoldState:
-    """Return the fold; copy its state if learning would write into it."""
+    """Return the fold; copy its state if learning would change it in place."""
     if not folded.policy.in_place:
         return folded
     return folded._replace(state=deepcopy(folded.state))
@@ -489,7 +489,7 @@ def restore_judge(store: Reading, policy: Policy, until: int) -> FoldState | Non
     """Return the judge of a store's first policy with its state at `until`.
 
     None if the policy does not weigh votes. The weights equal those of `restore`, to
-    the last bit. Experts that learn are left out: this is faster, and needs no
+    the last bit. Experts that learn are left out, which is faster and needs no
     contexts.
     """
     first = judge(policy)

@@ -24,9 +24,9 @@ __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]
 class Due(NamedTuple):
     """The steps to fold, in order.
 
-    `rewritten` is the first position that later lines rewrote (0: none), and `since`
-    the first line that rewrites. `waiting` is the number of new lines, `oldest` the
-    time of the first one.
+    `rewritten` is the first position that later lines rewrote (0 if none), and `since`
+    the position of the first line that rewrites. `waiting` is the number of new lines,
+    `oldest` the time of the first one.
     """
 
     items: "list[Item]"
@@ -39,8 +39,8 @@ class Due(NamedTuple):
 def due_after(store: Foldable, after: int, until: int) -> Due:
     """Return the steps in (after, until] that a state at `after` does not contain.
 
-    Different compiled kernels round differently. If the kernels changed after the
-    state, everything is learnt again.
+    If the kernels changed after the state, all steps are returned, because different
+    kernels round differently.
     """
     accounts: dict[str, Account] = {}
     amounts: dict[str, AmountAccount] = {}

@@ -28,11 +28,11 @@ these tables."""
 
 
 class Migration(NamedTuple):
-    """The steps to the format `to`: statements, or functions of a connection.
+    """A migration to the format `to`: its statements, or functions of a connection.
 
     They run in one transaction, which also changes the format. In PostgreSQL they apply
-    to all experiments at once. The content of a store, and its positions, must not
-    change.
+    to all experiments at the same time. They must not change the content of a store or
+    its positions.
     """
 
     to: str

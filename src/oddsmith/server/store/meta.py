@@ -1,8 +1,9 @@
 """The table `meta` of a store: format, policy, reward rule and facts of the experiment.
 
 `secret` is the key of the digests of names and categories in states. `epochs` contains
-[name, first position - 1] of each restore, the newest last. `backup` contains the time
-of a backup, and in a restored store the time of the restore.
+a pair for each name of the store, newest last: the name, and the last position before
+it. Every restore adds one. `backup` contains the time of a backup; in a restored store
+also the time of the restore.
 """
 
 import json

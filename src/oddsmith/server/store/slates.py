@@ -53,8 +53,8 @@ def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
 def not_kept(row: EventRow) -> Receipt:
     """Return the receipt of a row that is refused.
 
-    A slate has its id, or a decision has the id of its slate, or the slate was decided
-    before without this slot.
+    This happens if a slate has the id already, if a decision has the id of the slate,
+    or if the slate was decided before without this slot.
     """
     refusal: OddsmithError
     if row.slot == 1:

@@ -32,7 +32,7 @@ class WriteTrouble:
         self._where = where
 
     def become(self, text: str) -> None:
-        """Set the trouble, and log a change."""
+        """Set the fault, and log a change."""
         before = self.text
         self.text = text
         if text and not before:

@@ -34,7 +34,7 @@ __all__ = [
     "stats",
 ]
 
-_GLANCE = 0.5  # seconds that /v1/stats waits for the learner to catch up
+_GLANCE = 0.5  # seconds that /v1/stats waits for the follower to catch up
 _REASON = 200  # maximum length of a failure's reason
 _PROMETHEUS = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 

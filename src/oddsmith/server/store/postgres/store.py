@@ -36,7 +36,7 @@ from oddsmith.server.store.trouble import WriteTrouble
 __all__ = ["PostgresStore"]
 
 _ATTEMPTS = 5  # attempts to write a group after deadlocks with other programs
-_FIRST_PAUSE = 0.05  # seconds before the first reconnect; doubles with every failure
+_FIRST_PAUSE = 0.05  # seconds to wait before reconnecting; doubles with every failure
 _LAST_PAUSE = 1.0
 _PROBE = "update experiments set name = name where number = $1"
 

@@ -64,7 +64,8 @@ class SQLiteReader(StoreReader):
             "select digest, body from features where digest in (select value from "
             "json_each(?))"
         ),
-        # "+position" makes SQLite use the small index on kind: rows are long
+        # "+position" makes SQLite scan an index instead of the table, whose rows are
+        # long
         tally="select kind, count(*) from events where +position <= ? group by kind",
         tally_on=(
             "select kind, count(*) from events where position > ? and position <= ? "
