@@ -88,7 +88,7 @@ def export(
 def log_batches_of(
     reading: Reading, *, contexts_only: bool = False
 ) -> Iterator[tuple[Log | None, Exported]]:
-    """Yield the store's decisions as logs of some thousand rows; None for a batch
+    """Yield the store's decisions as logs of a few thousand rows; None for a batch
     without rows."""
     head = reading.head()
     joined = [line.id for line in reading.lines(0, head) if line.kind == "expert added"]

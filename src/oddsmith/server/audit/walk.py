@@ -237,7 +237,7 @@ class StateCursor:
 class Ahead:
     """A cache for a fold that reads a few lines at a time.
 
-    It contains some thousand lines before and after the current one.
+    It contains a few thousand lines before and after the current one.
     """
 
     def __init__(self, reading: Reading, head: int) -> None:

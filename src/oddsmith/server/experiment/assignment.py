@@ -71,8 +71,8 @@ class Assigner:
         unit: str | None,
         slate: str | None = None,
     ) -> Assignment | None:
-        """Return the propensities of a decision's draw, with the values to record
-        beside them.
+        """Return the propensities of a decision's draw, with the control, share and
+        group to record.
 
         None if only the policy decides, or if the caller draws the control. All slots
         of a slate belong to one group.

@@ -1,4 +1,4 @@
-"""Interface of the statistics that are folded beside the state."""
+"""Interface of the statistics that are folded together with the state."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar

@@ -223,13 +223,14 @@ class Limits:
 
 
 def foreign_header(method: str, headers: Mapping[bytes, bytes]) -> str:
-    """Return the header that names another place than this service; empty if none does.
+    """Return the header that shows that a request comes from another site; empty if
+    there is none.
 
-    Host must name this machine, since a name of another site may lead here. Origin,
-    which browsers send with every POST, must be that of the Host: pages of another port
-    of this machine are another site's. Sec-Fetch-Site must be same-origin or none. A
-    link to a page may be followed from anywhere, since it only reads, and the site that
-    has the link does not see the answer.
+    Host must name this machine, because the name of another site may resolve to this
+    address. Origin, which browsers send with every POST, must equal the Host: another
+    port of this machine counts as another site. Sec-Fetch-Site must be same-origin or
+    none. Links from other sites to a page are permitted, because following them only
+    reads, and the other site cannot see the answer.
 
     >>> foreign_header("POST", {b"host": b"[::1]:80", b"origin": b"http://[::1]:80"})
     ''

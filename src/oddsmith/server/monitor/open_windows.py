@@ -1,4 +1,5 @@
-"""Decisions with an open window: their number, and a bias of the rewards so far."""
+"""Count decisions with an open window, and check whether early rewards bias the
+state."""
 
 from math import ceil
 from typing import NamedTuple

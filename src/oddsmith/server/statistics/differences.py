@@ -388,7 +388,7 @@ _CONTROL_ODDS: Array = np.array([0.0, 1.0])
 
 
 def _control_of(drawn: Draw) -> Array | None:
-    """Return the propensities of the control; in shadow mode those of the incumbent."""
+    """Return the propensities of the control, or of the incumbent in shadow mode."""
     if drawn.control is not None:
         return drawn.control
     return drawn.odds if drawn.shadow else None

@@ -1,4 +1,4 @@
-"""Sums: all statistics that are folded beside the state."""
+"""Sums: all statistics that are folded together with the state."""
 
 import logging
 from collections.abc import Callable, Mapping

@@ -307,7 +307,7 @@ def _offer(
     """Return the names of the offered arms, and the features of all of them or of the
     drawn one.
 
-    If arms are fixed, features are stored beside the decision, with the names of their
+    If arms are fixed, features are stored in the decision, with the names of their
     arms.
     """
     names = text_of(

@@ -34,7 +34,7 @@ def asked_as_decision(slate: str, ids: Sequence[str]) -> InvalidInput:
 def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
     """Return the place of the first slot of each row's slate; None for other rows.
 
-    A further slot is kept only if the first one is new. Otherwise two calls for one
+    A further slot is stored only if the first one is new. Otherwise two calls for one
     slate with different numbers of slots would mix.
     """
     firsts: dict[str, int] = {}

@@ -101,7 +101,7 @@ def log_between(reading: Reading, start: float, end: float) -> Log:
 
 
 def _parts(reading: Reading, start: float, end: float) -> Iterator[Log]:
-    """Yield the decisions of the store in this time range, some thousand at a time."""
+    """Yield the decisions of the store in this time range, a few thousand at a time."""
     low, high = (np.array([start, end]) * 1e6).astype("datetime64[us]")
     for batch, _ in log_batches_of(reading):
         if batch is None:

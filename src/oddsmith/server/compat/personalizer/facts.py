@@ -45,8 +45,8 @@ async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
 
 
 async def delete_policy(experiment: Experiment, visit: Visit) -> dict[str, str]:
-    """Return the policy unchanged, because the default is the one of the policy
-    file."""
+    """Return the policy, which does not change, because the default policy is that of
+    the policy file."""
     return await policy(experiment, visit)
 
 

@@ -371,7 +371,7 @@ def _share(pdrop: Any) -> float:
 
 
 class _Ids:
-    """The ids so far with file and line, in a temporary database."""
+    """The ids read so far, with file and line, in a temporary database."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)

@@ -208,7 +208,7 @@ def request_id(visit: Visit) -> str | None:
 
 
 def event_id(given: Id | None, visit: Visit) -> str | None:
-    """Return the id of an event, or that of the request, so that a repeated request
+    """Return the id of an event, or of the HTTP request, so that a repeated request
     creates no second event."""
     if given is None:
         return request_id(visit)

@@ -1,5 +1,5 @@
 """Routes of health checks: propensities, experts, rewards and faults of an experiment,
-from the statistics that are folded beside its state."""
+from statistics that are folded with its state."""
 
 from collections.abc import Collection, Sequence
 
@@ -183,8 +183,8 @@ def _calibration_sentence(
 
 
 def _reward_check(sums: Sums, window: float | None) -> f.RewardedCheck:
-    """Count the decisions whose window had closed by the last event, and those of them
-    with a reward of their own."""
+    """Count the decisions whose window had closed by the last event, and how many of
+    them have a reward of their own."""
     found = sums.checks
     recent = young(sums, window)
     due = found.shown - recent.shown

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def is_read_only(path: Path) -> bool:
-    """Return whether no file can be created beside this one. SQLite needs to create one
+    """Return whether no file can be created in this folder. SQLite needs to create one
     to read a write-ahead log.
 
     >>> is_read_only(Path("folder that is not there") / "store")
@@ -172,10 +172,11 @@ def check_names(path: Path) -> None:
 
 
 class FileFacts(NamedTuple):
-    """The bytes of a store's file, of its write-ahead log, and free on its disk.
+    """The sizes in bytes of a store's file and its write-ahead log, and the free bytes
+    on its disk.
 
-    `holder` is its writer, `broken` describes damage, and `read_only` is whether
-    nothing can be written beside it.
+    `holder` is the process that writes to it, `broken` describes damage, and
+    `read_only` is whether no file can be created in its folder.
     """
 
     size: int

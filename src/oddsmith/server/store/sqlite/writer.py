@@ -292,8 +292,7 @@ def _keep_apart(names: Sequence[str], numbers: Sequence[object]) -> None:
     """Move the write-ahead log of an open store away from a file that replaced the
     store, and back again.
 
-    SQLite would use a log, and its index, that it finds beside a file as that file's
-    own.
+    SQLite would use the log for the new file, because it finds logs by name.
     """
     name, log = names
     index = log.removesuffix("-wal") + "-shm"
