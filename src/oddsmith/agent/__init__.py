@@ -1,3 +1,3 @@
-"""Agents: a policy with its state as an object, and how its calls are read."""
+"""Agents: a policy together with its state, and parsing of calls."""
 
 __all__: list[str] = []

@@ -133,13 +133,13 @@ class Agent:
 
     @property
     def state(self) -> State:
-        """The current state. Learning replaces it, unless the policy learns in
+        """Return the current state. Learning replaces it, unless the policy learns in
         place."""
         return self._state
 
     @property
     def steps(self) -> int:
-        """The number of the last decision."""
+        """Return the number of the last decision."""
         return self._steps
 
     def decide(
@@ -287,8 +287,8 @@ class Agent:
     def best(
         self, context: Context, *, arms: object = None, eligible: object = None
     ) -> Any:
-        """Return the arm with the largest odds, without exploration (the first one if
-        several are equal)."""
+        """Return the arm with the largest propensity, without exploration (the first of
+        several)."""
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
@@ -433,12 +433,12 @@ class Agent:
         return agent
 
     def _current(self) -> "_Current":
-        """The policy, its state and its arms, which belong together."""
+        """Return a consistent snapshot of policy, state and arms."""
         with self._numbering:
             return _Current(self.policy, self._state, self.arms, self._experts)
 
     def _become(self, policy: Policy, state: State) -> None:
-        """Continue with another roster; the caller holds `_learning`."""
+        """Switch to a changed list of experts. The caller holds `_learning`."""
         with self._numbering:
             self.policy = policy
             self._state = state
@@ -456,15 +456,14 @@ class Agent:
             return self._steps - n + 1
 
     def _give_back(self, first: int, n: int) -> None:
-        """Make the steps of a refused call the next ones again, unless another thread
-        took later ones meanwhile."""
+        """Return the steps of a failed call for reuse, unless another thread has taken
+        later ones."""
         with self._numbering:
             if self._steps == first + n - 1:
                 self._steps = first - 1
 
     def _check_arms(self, decision: Decision) -> None:
-        """Refuse a decision if its arm is not one of this agent's arms under the same
-        number."""
+        """Raise unless the decision's arm has the same number in this agent."""
         if decision.arms is not None:
             check_record(decision)
         if self.arms is None:
@@ -482,7 +481,7 @@ class Agent:
         )
 
     def _odds(self, now: "_Current", call: Call, step: Step) -> Odds:
-        """The policy's odds for a call, checked."""
+        """Return the checked propensities of the policy for a call."""
         odds = now.policy.odds(now.state, call.question, eligible=call.mask, step=step)
         return check_odds(now.policy, odds, eligible=call.mask, step=step)
 
@@ -494,7 +493,7 @@ class Agent:
         step: int,
         unit: str | None = None,
     ) -> Decision:
-        """The decision of a call for one context."""
+        """Return the decision of a call for one context."""
         odds = self._odds(now, call, step)
         shape = odds.propensities.shape
         if len(shape) != 1:
@@ -513,7 +512,7 @@ class Agent:
         return self._trial.note(decision)
 
     def _decide_rows(self, now: "_Current", call: Call, steps: Ints) -> Decision:
-        """The decisions of a call for many rows."""
+        """Return the decisions of a call for many rows."""
         odds = self._odds(now, call, steps)
         shape = odds.propensities.shape
         if shape[:-1] != steps.shape:
@@ -549,12 +548,12 @@ class _Source(Protocol):
     """A log, or the result of fitting one."""
 
     def state_of(self, policy: Policy) -> State:
-        """The state of the policy after the log."""
+        """Return the state of the policy after learning the log."""
         ...
 
 
 def _agent_arms(policy: Policy, arms: Any) -> Arms | None:
-    """The names of an agent's arms: the given ones, or those of the policy."""
+    """Return the names of an agent's arms: the given ones, or those of the policy."""
     if arms is None:
         arms = policy.arms
     if arms is None:
@@ -569,7 +568,7 @@ def _agent_arms(policy: Policy, arms: Any) -> Arms | None:
 
 
 def _start_state(policy: Policy, start: Any) -> State:
-    """The state that `start` is or leads to."""
+    """Return the state that `start` contains or results in."""
     if isinstance(start, str | Path):
         if Path(start).suffix != ".npz":
             raise InvalidInput(
@@ -585,8 +584,8 @@ def _start_state(policy: Policy, start: Any) -> State:
 
 
 def _checked_state(policy: Policy, state: State) -> State:
-    """Return the given state if it is one of this policy; without one, the initial
-    state."""
+    """Return the given state if it belongs to this policy, or the initial state if none
+    is given."""
     first = policy.init()
     if state is None:
         return first
@@ -599,7 +598,8 @@ def _checked_state(policy: Policy, state: State) -> State:
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:
-    """Whether guarded experts all failed, which gives one row of odds for any batch."""
+    """Return whether all guarded experts failed, which gives one row of propensities
+    for any batch."""
     if not isinstance(policy.bank, Guarded) or odds.advice is None:
         return False
     return bool(np.isnan(odds.advice).all())

@@ -1,4 +1,4 @@
-"""Call: the question that an agent asks its policy in one call."""
+"""Call: the input of a policy for one call of an agent."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,8 +35,8 @@ _SCALARS = (str, int, float, np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The question for the policy, the mask of eligible arms, and the arms that the
-    decision records.
+    """The context or offer for the policy, the mask of eligible arms, and the arms that
+    the decision records.
 
     `names` are the arms of the columns of the odds; in a batch of offers, one tuple per
     row. `features` describe arms that came with the call.
@@ -83,7 +83,7 @@ class Call:
 def call_of(
     policy: Policy, names: Arms | None, context: Context, arms: object, eligible: object
 ) -> Call:
-    """The call of one decision."""
+    """Return the call of one decision."""
     if isinstance(context, list | tuple):
         context = single(context)
     mask: Bools | None = None
@@ -143,8 +143,8 @@ def calls_of(
 
 
 def _offers(contexts: Context, arms: Any, n: int) -> list[Offer]:
-    """The offer of each context: `arms` are one offer for all, or a list of one per
-    context."""
+    """Return the offer of each context: `arms` is one offer for all contexts, or a list
+    of one per context."""
     single_contexts = [single(context) for context in rows(contexts)]
     if not _is_each(arms):
         shared = make_offer(None, arms)
@@ -158,7 +158,7 @@ def _offers(contexts: Context, arms: Any, n: int) -> list[Offer]:
 
 
 def _batch_call(offers: Sequence[Offer], mask: Bools | None) -> Call:
-    """The call of offers with equal numbers of arms."""
+    """Return the call of offers with equally many arms."""
     features: Any = [offer.features for offer in offers]
     if all(known is None for known in features):
         features = None
@@ -168,7 +168,7 @@ def _batch_call(offers: Sequence[Offer], mask: Bools | None) -> Call:
 
 
 def _is_each(arms: Any) -> bool:
-    """Whether arms are a list with an offer for each row, not one for all."""
+    """Return whether `arms` is a list with one offer per row."""
     if not isinstance(arms, list | tuple | np.ndarray):
         return False
     if getattr(arms, "ndim", 1) == 0 or not len(arms):
@@ -180,8 +180,8 @@ def _is_each(arms: Any) -> bool:
 def _masks(
     names: Arms | None, offers: Sequence[Offer], eligible: object
 ) -> list[Bools]:
-    """The eligible arms of each offer. `eligible` applies to all rows, or has one entry
-    per row."""
+    """Return the eligible arms of each offer. `eligible` applies to all rows, or has
+    one entry per row."""
     names_by_row: list[Arms] = []
     for offer in offers:
         names_by_row.append(OfferedArms(offer.arms) if names is None else names)
@@ -197,7 +197,7 @@ def _masks(
 
 
 def check_record(decision: Decision) -> None:
-    """Refuse a decision about arms of the call whose parts do not belong together."""
+    """Raise if a decision with its own arms is inconsistent."""
     names: Any = [decision.arms]
     features: Any = [decision.features]
     odds = np.atleast_2d(decision.propensities)
@@ -228,7 +228,7 @@ def _is_arm_of(names: Any, number: int, propensities: Array) -> bool:
 
 
 def check_takes_offers(policy: Policy) -> None:
-    """Refuse a policy that cannot choose among arms that come with the call."""
+    """Raise if a policy cannot choose among arms that come with the call."""
     if policy.takes_offers:
         return
     kind = type(policy).__name__
@@ -274,7 +274,7 @@ def eligible_mask(
 
 
 def _eligible_entries(eligible: Any) -> Any:
-    """Masks, names or numbers as an array or a list; anything else is refused."""
+    """Return masks, names or numbers as an array or a list; raise for anything else."""
     if isinstance(eligible, np.ndarray) and eligible.ndim:
         return eligible
     if isinstance(eligible, str | int | np.integer) and not isinstance(eligible, bool):
@@ -304,7 +304,7 @@ def _is_by_row(given: Any, n: int) -> bool:
 
 
 def _mask_of_names(arms: Arms | None, chosen: list[object]) -> Bools:
-    """The mask of arms given by name or by number."""
+    """Return the mask of arms given by name or by number."""
     if arms is None:
         raise InvalidInput(
             "eligible must be a boolean mask where arms have no names; got "

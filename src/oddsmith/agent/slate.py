@@ -138,8 +138,8 @@ def fill_slots(
 
 
 def remaining_call(call: Call, taken: Sequence[int], width: int) -> Call:
-    """Return the call of a slot without the arms of earlier slots; `width` is the
-    number of all arms."""
+    """Return the call of a slot without the arms of earlier slots. `width` is the total
+    number of arms."""
     if not taken:
         return call
     mask = np.ones(width, dtype=np.bool_) if call.mask is None else call.mask.copy()
@@ -154,7 +154,7 @@ def remaining_call(call: Call, taken: Sequence[int], width: int) -> Call:
 
 
 def _mask(call: Call, slot: Slot) -> Bools | None:
-    """The eligible arms that a slot may show; None for all arms."""
+    """Return the eligible arms of a slot; None for all arms."""
     if slot.eligible is None:
         return call.mask
     names = call.names
@@ -175,7 +175,7 @@ def _mask(call: Call, slot: Slot) -> Bools | None:
 
 
 def _check_can_fill(call: Call, slots: Sequence[Slot], masks: Sequence[Bools]) -> None:
-    """Refuse slots if one of them has no arm, or may have none after earlier draws."""
+    """Raise if a slot has no arm, or may have none left after earlier draws."""
     n_arms = int(np.logical_or.reduce(masks).sum())
     if len(slots) > n_arms > 0:
         raise InvalidInput(
@@ -201,8 +201,8 @@ def _check_can_fill(call: Call, slots: Sequence[Slot], masks: Sequence[Bools]) -
 
 
 def _all_taken(before: Sequence[Bools], mask: Bools) -> bool:
-    """Whether earlier slots can take all arms of a mask: whether a matching of slots
-    and arms covers the mask."""
+    """Return whether earlier slots can use up all arms of a mask, that is, whether a
+    matching of slots and arms covers the mask."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -234,7 +234,8 @@ def slot_context(context: Any, place: int, slot: Slot) -> Any:
 def _join_names(
     row: Mapping[str, Any] | None, place: int, slot: str, features: Any
 ) -> dict[str, Any]:
-    """The context with the number and the features of the slot, all names distinct."""
+    """Return the context with the number and the features of the slot; raise for
+    duplicate names."""
     kind = NamedRow if isinstance(row, NamedRow) else dict
     context = row or {}
     if features is None:

@@ -22,8 +22,8 @@ _DAY_S = 86_400.0
 
 
 class Outcomes(NamedTuple):
-    """Decisions, their rewards, and the amounts of each metric; NaN where none has
-    come."""
+    """Decisions, their rewards, and the amounts of each metric; NaN for missing
+    ones."""
 
     decisions: list[Decision]
     rewards: list[float]
@@ -69,18 +69,19 @@ class Trial:
 
     @property
     def is_kept(self) -> bool:
-        """Whether decisions and outcomes are kept."""
+        """Return whether decisions and outcomes are recorded."""
         return self.holdout is not None or bool(self.metrics)
 
     def check_arms(self, arms: Any) -> None:
-        """Refuse a control for other arms than the agent's."""
+        """Raise if the control has other arms than the agent."""
         if self.holdout is not None:
             self.holdout.control.check_arms(arms)
 
     def assign(
         self, policy: Policy, odds: Odds, call: Call, step: int, unit: str | None
     ) -> Assignment | None:
-        """The odds of the draw of one decision, and what is recorded beside them."""
+        """Return the propensities of a draw, and the values recorded with the
+        decision."""
         holdout = self.holdout
         has_units = holdout is not None and holdout.by == "unit"
         if has_units and unit is None:
@@ -105,7 +106,7 @@ class Trial:
     def assign_rows(
         self, policy: Policy, odds: Odds, call: Call, steps: Ints
     ) -> Assignment | None:
-        """The odds of the draws of many decisions, all of one share."""
+        """Return the propensities of many draws with the same share."""
         holdout = self.holdout
         if holdout is None:
             return None
@@ -125,7 +126,7 @@ class Trial:
         return assigned._replace(share=shares)
 
     def _share(self, holdout: Holdout) -> float:
-        """The share at this time; days are counted from the first decision."""
+        """Return the current share. Days are counted from the first decision."""
         if not holdout.ramp and holdout.end_day is None:
             return holdout.share
         now = self._clock()
@@ -134,7 +135,7 @@ class Trial:
         return holdout.share_on((now - self._started) / _DAY_S)
 
     def note(self, decision: Decision) -> Decision:
-        """Keep decisions, and return them."""
+        """Record decisions, and return them."""
         if not self.is_kept:
             return decision
         with self._lock:
@@ -143,13 +144,13 @@ class Trial:
         return decision
 
     def note_reward(self, decision: Decision, reward: float) -> None:
-        """Keep the reward of a decision; the first one counts."""
+        """Record the reward of a decision; only the first one counts."""
         if self.is_kept:
             with self._lock:
                 self._rewards.setdefault(decision.step, reward)
 
     def note_rewards(self, decisions: Decision, rewards: Any) -> None:
-        """Keep the rewards of many decisions."""
+        """Record the rewards of many decisions."""
         if self.is_kept:
             values = np.ravel(rewards).tolist()
             for decision, reward in zip(_each(decisions), values, strict=True):
@@ -187,7 +188,7 @@ class Trial:
         )
 
     def record(self, decision: Decision, metrics: Mapping[str, object]) -> None:
-        """Keep amounts of one decision; a later amount replaces an earlier one."""
+        """Record amounts of one decision; a later amount replaces an earlier one."""
         amounts = check_amounts(self.metrics, metrics)
         with self._lock:
             if decision.step not in self._decisions:
@@ -197,7 +198,7 @@ class Trial:
             self._amounts.setdefault(decision.step, {}).update(amounts)
 
     def outcomes(self) -> "Outcomes":
-        """The decisions in the order of their steps, with their outcomes."""
+        """Return the decisions in the order of their steps, with their outcomes."""
         if not self.is_kept:
             raise InvalidInput(
                 "outcomes() is for agents with a holdout or metrics, which keep their "

@@ -1,5 +1,5 @@
-"""Clients of the decision service: every call may be sent again, so lost answers cost
-time and nothing else."""
+"""Clients of the decision service. Every call is idempotent, so it can be retried after
+a lost response."""
 
 from oddsmith.client.answers import (
     DecisionEvent,

@@ -1,4 +1,4 @@
-"""Answers of the service as named tuples, and its refusals as exceptions."""
+"""Responses of the service as named tuples, and its errors as exceptions."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 class ServedDecision(NamedTuple):
-    """A decision that is in the log: the arm, its exact odds, and the position of the
-    state it was made with.
+    """A decision stored in the log: the arm, its exact propensities, and the position
+    of the state that made it.
 
     `new` is False for an answer that was given before. `odds` of all arms come where
     there are at most 100. `would` is our own draw where an incumbent acts, and `asleep`
@@ -54,8 +54,8 @@ class ServedDecision(NamedTuple):
 
 
 class ServedSlate(NamedTuple):
-    """The decisions about the slots of a page, in order, all of them in the log;
-    `slate` is their common id."""
+    """The decisions for the slots of a page, in order, all stored in the log. `slate`
+    is their common id."""
 
     slate: str
     experiment: str
@@ -64,8 +64,8 @@ class ServedSlate(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """An event that is in the log, at this position; `new` is False for one that was
-    there before.
+    """An event stored in the log at this position. `new` is False if it had been stored
+    before.
 
     `parked` is True for a reward or an activation whose decision is not in the log yet:
     a mistyped id stays so. Of a fallback that is not reported yet it is kept by the
@@ -79,7 +79,7 @@ class StoredEvent(NamedTuple):
 
 
 class DecisionEvent(NamedTuple):
-    """An event of a decision: its position, kind and value, and who sent it when."""
+    """An event of a decision: position, kind, value, sender and time."""
 
     position: int
     kind: str
@@ -90,8 +90,8 @@ class DecisionEvent(NamedTuple):
 
 
 class ExpertPart(NamedTuple):
-    """The part of an expert in a decision: its weight, its vote by arm, and its
-    predictions, from 0 to 1.
+    """An expert's part in a decision: its weight, its vote by arm, and its predictions
+    from 0 to 1.
 
     `predicted` is about the arm that was drawn, None where the expert slept;
     `predictions` are about all arms, None where it cannot be asked again.
@@ -150,8 +150,8 @@ class PosteriorWeights(NamedTuple):
 
 
 def one_of(kind: Callable[..., T], answer: Mapping[str, object]) -> T:
-    """The answer as a named tuple of this kind; a field that a later service adds is
-    passed over.
+    """Convert the response to a named tuple of this type, ignoring unknown fields of
+    later versions.
 
     >>> one_of(StoredEvent, {"id": "a", "position": 3, "new": True, "later": "more"})
     StoredEvent(id='a', position=3, new=True, parked=False)
@@ -161,7 +161,7 @@ def one_of(kind: Callable[..., T], answer: Mapping[str, object]) -> T:
 
 
 def read_record(answer: Mapping[str, Any]) -> RecordedDecision:
-    """The answer about a decision in the log."""
+    """Read the response about a decision in the log."""
     events = [one_of(DecisionEvent, event) for event in answer["events"]]
     record = one_of(RecordedDecision, {**answer, "events": events})
     if record.experts is None:
@@ -171,7 +171,8 @@ def read_record(answer: Mapping[str, Any]) -> RecordedDecision:
 
 
 def read_slate_records(answer: Mapping[str, Any]) -> list[RecordedDecision]:
-    """The answer about a slate in the log; a decision that stands alone is refused."""
+    """Read the response about a slate in the log; raise for a decision without a
+    slate."""
     if "slots" not in answer:
         raise InvalidInput(
             f"slate must be the id of a slate; got {answer.get('id')!r:.80}, which is "
@@ -183,7 +184,7 @@ def read_slate_records(answer: Mapping[str, Any]) -> list[RecordedDecision]:
 def read_batch(
     kind: Callable[..., T], answer: Mapping[str, Any]
 ) -> list[T | OddsmithError]:
-    """The entries in order; one that was refused is an exception, returned and not
+    """Read the entries in order. A failed entry is returned as an exception, not
     raised."""
     entries: list[T | OddsmithError] = []
     for entry in answer["results"]:
@@ -195,14 +196,13 @@ def read_batch(
 
 
 def read_slate(answer: Mapping[str, Any]) -> ServedSlate:
-    """The answer about a slate."""
+    """Read the response about a slate."""
     slots = [one_of(ServedDecision, slot) for slot in answer["slots"]]
     return one_of(ServedSlate, {**answer, "slots": slots})
 
 
 def refusal(status: int, body: bytes) -> OddsmithError:
-    """The exception that an answer without success stands for, with the service's own
-    sentence.
+    """Return the exception for an error response, with the message of the service.
 
     >>> refusal(409, b'{"error": "reward must be as before", "code": "conflict"}')
     Conflict('reward must be as before')

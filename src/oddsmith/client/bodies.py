@@ -1,4 +1,4 @@
-"""JSON of requests: contexts, arms, entries of batches, bodies."""
+"""Request bodies as JSON: contexts, arms and entries of batches."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _USUAL = frozenset((str, int, bool, type(None)))
 
 
 def without_none(fields: Mapping[str, object]) -> dict[str, object]:
-    """The fields without None; a context may be null."""
+    """Return the fields that are not None; only a context may be null."""
     return {
         name: value
         for name, value in fields.items()
@@ -34,7 +34,7 @@ def without_none(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def offered_json(arms: object) -> object:
-    """Arms of a call for JSON: names with their features, or names alone."""
+    """Convert the arms of a call to JSON: names with their features, or only names."""
     if arms is None:
         return None
     offer = make_offer(None, arms)
@@ -52,14 +52,14 @@ def _features_json(arm: str, features: object) -> object:
 
 
 def slots_json(slots: object) -> object:
-    """Slots for JSON: their number, or a dict for each."""
+    """Convert slots to JSON: their number, or a dict for each."""
     if isinstance(slots, list | tuple):
         return [_slot(slot) for slot in slots]
     return slots
 
 
 def context_json(context: object) -> object:
-    """A context or an arm's features for JSON, None where a value is missing.
+    """Convert a context or an arm's features to JSON; missing values become None.
 
     >>> context_json({"age": float("nan"), "sizes": np.array([1.5, np.nan])})
     {'age': None, 'sizes': [1.5, None]}
@@ -78,8 +78,8 @@ def context_json(context: object) -> object:
 
 
 def _values_json(value: object, name: str = "") -> object:
-    """A value and those within it, None where one is missing; `name` is that of the
-    innermost key."""
+    """Convert a nested value; missing values become None. `name` is the innermost
+    key."""
     if type(value) in _USUAL:
         return value
     if isinstance(value, Mapping):
@@ -114,7 +114,7 @@ def _slot(slot: object) -> dict[str, object]:
 
 
 def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:
-    """An entry of a batch, without fields that are None."""
+    """Return an entry of a batch without fields that are None."""
     if not isinstance(entry, Mapping) or not set(needed) <= set(entry):
         names = " and ".join(needed)
         raise InvalidInput(f"{what} must be dicts with {names}; got {entry!r:.60}")
@@ -122,7 +122,8 @@ def entry_of(what: str, entry: object, *needed: str) -> dict[str, object]:
 
 
 def reward_entry(entry: object) -> dict[str, object]:
-    """An entry of a batch of rewards: by the id of a decision, or by slate and slot."""
+    """Return an entry of a batch of rewards, with the id of a decision, or with slate
+    and slot."""
     outcome = "reward"
     if isinstance(entry, Mapping) and "reward" not in entry and "metrics" in entry:
         outcome = "metrics"
@@ -132,7 +133,7 @@ def reward_entry(entry: object) -> dict[str, object]:
 
 
 def encode_body(fields: Mapping[str, object]) -> bytes:
-    """The body in JSON; refuse numbers that are not finite."""
+    """Encode the body as JSON; raise for numbers that are not finite."""
     try:
         text = json.dumps(
             fields, default=_plain, allow_nan=False, separators=(",", ":")
@@ -145,7 +146,7 @@ def encode_body(fields: Mapping[str, object]) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """Arrays and their numbers as lists and numbers."""
+    """Convert arrays to lists and numpy numbers to Python numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"got {type(value).__name__}")

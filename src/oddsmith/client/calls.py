@@ -1,4 +1,4 @@
-"""Every call of the service: its request, and how its answer is read."""
+"""All calls of the service: their requests, and parsing of the responses."""
 
 import secrets
 import time
@@ -41,13 +41,13 @@ _LOOK = 0.1  # seconds between two requests to the readiness endpoint
 
 
 def new_id() -> str:
-    """A new id: the time, which keeps neighbours in the log near each other, and 64
-    random bits."""
+    """Return a new id from the time, so that neighbours in the log have similar ids,
+    and 64 random bits."""
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(8)}"
 
 
 class Calls(Sending):
-    """The calls of one client, each as the steps that make it (`tries`)."""
+    """The calls of one client, each as a generator of tries (`tries`)."""
 
     def decide(
         self,
@@ -63,8 +63,8 @@ class Calls(Sending):
         odds: bool | None = None,
         fallback: str | Mapping[str, float] | None = None,
     ) -> Steps[ServedDecision]:
-        """Draw an arm for a context (JSON, arrays or a row of a data frame); the same
-        id again gets the first answer.
+        """Draw an arm for a context (JSON, arrays or a row of a data frame). Repeating
+        an id returns the first decision.
 
         `arms` are those of this call: a dict of name to features, a list of names, or a
         data frame with a row for each, named by its column `arm` or, in pandas, by its
@@ -122,8 +122,8 @@ class Calls(Sending):
         odds: bool | None = None,
         fallback: Sequence[str] | Mapping[str, float] | None = None,
     ) -> Steps[ServedSlate]:
-        """A decision for each slot of a page, with one commit; the same id again gets
-        the first answer.
+        """Decide for each slot of a page in one commit. Repeating an id returns the
+        first decisions.
 
         `slots` is how many there are, or a list of `Slot`, or of dicts, which may have
         the `incumbent` of a slot. Each has a reward of its own, by the id of its
@@ -158,8 +158,8 @@ class Calls(Sending):
     def decide_batch(
         self, decisions: Iterable[Mapping[str, object]], *, arms: object = None
     ) -> Steps[list[ServedDecision | OddsmithError]]:
-        """Up to 1,000 decisions with one commit, each a dict with the arguments of
-        `decide`; answered in order.
+        """Make up to 1,000 decisions in one commit. Each is a dict with the arguments
+        of `decide`; results are in order.
 
         `arms` are those of all entries that have none of their own.
 
@@ -184,8 +184,8 @@ class Calls(Sending):
         slate: str | None = None,
         slot: str | int | None = None,
     ) -> Steps[StoredEvent]:
-        """The reward of a decision, in the units of the policy file, and amounts of
-        its metrics, or one of both; now, in a month, or before the decision.
+        """Send the reward of a decision in the units of the policy file, amounts of its
+        metrics, or both. They may arrive before the decision, or much later.
 
         A slot's decision is also known by its `slate` and the slot's name or number, in
         place of `id`. The same again has no effect; another value is a `Conflict`.
@@ -209,8 +209,8 @@ class Calls(Sending):
     def reward_batch(
         self, rewards: Iterable[Mapping[str, object]]
     ) -> Steps[list[StoredEvent | OddsmithError]]:
-        """Up to 1,000 rewards with one commit, each a dict with the arguments of
-        `reward`; answered in order.
+        """Send up to 1,000 rewards in one commit. Each is a dict with the arguments of
+        `reward`; results are in order.
 
         An entry that is refused is an exception in the list, returned and not raised:
         the others stand.
@@ -227,8 +227,8 @@ class Calls(Sending):
         metrics: Mapping[str, float] | None = None,
         key: str | None = None,
     ) -> Steps[StoredEvent]:
-        """Other values in place of a decision's reward, or of amounts of its metrics,
-        any number of times; `key` names this correction."""
+        """Correct a decision's reward or amounts of its metrics, any number of times.
+        `key` identifies the correction."""
         fields = {
             "id": id,
             "reward": reward,
@@ -244,8 +244,8 @@ class Calls(Sending):
         slate: str | None = None,
         slot: str | int | None = None,
     ) -> Steps[StoredEvent]:
-        """A deferred decision was shown: from now on it counts. A slot's decision is
-        also known by its `slate` and the slot's name or number."""
+        """Activate a deferred decision, so that it counts from now on. For a slot, give
+        its `slate` and the slot's name or number."""
         fields = {"id": id, "slate": slate, "slot": slot}
         if id is None and slate is not None and slot is not None:
             id = slot_id(slate, str(slot))
@@ -254,12 +254,13 @@ class Calls(Sending):
         return self._about("activation", id, without_none(fields))
 
     def activate_slate(self, slate: str) -> Steps[StoredEvent]:
-        """All decisions of a deferred slate were shown: from now on they count."""
+        """Activate all decisions of a deferred slate, so that they count from now
+        on."""
         return self._about("activation", slate, {"slate": slate})
 
     def report(self) -> Steps[Reported]:
-        """Report the fallback decisions that are not in the log yet, with their rewards
-        and activations.
+        """Report fallback decisions that are not in the log yet, with their rewards and
+        activations.
 
         Every call that is answered does some of it, and `close` the rest. Entries that
         cannot be sent now stay here.
@@ -269,8 +270,8 @@ class Calls(Sending):
     def add_expert(
         self, expert: str, *, share: float, key: str | None = None
     ) -> Steps[StoredEvent]:
-        """An expert on the bench of the policy file joins, with this share of the
-        weight; `key` names the change."""
+        """Add a spare expert of the policy file with this share of the weight. `key`
+        identifies the change."""
         fields = {
             "expert": expert,
             "change": "added",
@@ -282,14 +283,14 @@ class Calls(Sending):
     def retire_expert(
         self, expert: str, *, key: str | None = None
     ) -> Steps[StoredEvent]:
-        """Retire an expert; the others share its weight in proportion. `key` names the
-        change."""
+        """Retire an expert; its weight is distributed over the others. `key` identifies
+        the change."""
         fields = {"expert": expert, "change": "retired", "key": key or new_id()}
         return self._post("/v1/experts", fields, StoredEvent)
 
     def experiments(self) -> Steps[dict[str, Any]]:
-        """The experiments that the key may read, whether each is ready, and the version
-        of the service."""
+        """Return the experiments that the key may read, whether each is ready, and the
+        version of the service."""
         return persist(Request("GET", "/v1/experiments"), dict, self.patience)
 
     def decisions(
@@ -300,8 +301,8 @@ class Calls(Sending):
         arm: str | None = None,
         reward: str | None = None,
     ) -> Steps[dict[str, Any]]:
-        """A page of decisions, the newest first; the next one is asked for with the
-        `before` of this one.
+        """Return a page of decisions, newest first. Pass its `before` to get the next
+        page.
 
         `arm` and `reward` ("none" or "some") choose among 5,000 decisions a page.
         """
@@ -310,62 +311,62 @@ class Calls(Sending):
         )
 
     def changes(self, *, after: int = 0, wait: float = 25.0) -> Steps[dict[str, Any]]:
-        """The positions of log and state, once the state is beyond `after`, or after
-        `wait` seconds, at most 25."""
+        """Return the positions of log and state, as soon as the state is beyond
+        `after`, or after `wait` (at most 25) seconds."""
         # each try has half of this time
         timeout = self.patience.timeout + 2 * wait
         patience = replace(self.patience, timeout=timeout)
         return self._get("/v1/changes", dict, patience, after=after, wait=wait)
 
     def decision(self, id: str, *, explain: bool = False) -> Steps[RecordedDecision]:
-        """The log's record of a decision; with `explain`, experts' votes, weights and
-        predictions, and the value of their choices."""
+        """Return the log's record of a decision. With `explain`, include the experts'
+        votes, weights and predictions, and the value of their choices."""
         path = f"/v1/decisions/{quote(id, safe='')}"
         return self._get(path, read_record, explain="true" if explain else None)
 
     def slate(self, slate: str) -> Steps[list[RecordedDecision]]:
-        """The log's records of the decisions of a slate, in the order of its slots."""
+        """Return the log's records of the decisions of a slate, in the order of its
+        slots."""
         path = f"/v1/decisions/{quote(slate, safe='')}"
         return self._get(path, read_slate_records)
 
     def posterior(self) -> Steps[PosteriorWeights]:
-        """The posterior weight of each expert."""
+        """Return the posterior weight of each expert."""
         return self._get("/v1/posterior", partial(one_of, PosteriorWeights))
 
     def stats(self, *, skip: int = 0, limit: int = 100) -> Steps[dict[str, Any]]:
-        """Counts and positions: events, arms (`limit` of them, the most drawn first,
-        after `skip`), experts."""
+        """Return counts and positions: events, experts, and up to `limit` arms after
+        `skip`, most drawn first."""
         return self._get("/v1/stats", dict, skip=skip, limit=limit)
 
     def series(
         self, *, range: Literal["hour", "day", "week", "all"] = "day"
     ) -> Steps[dict[str, Any]]:
-        """Sums by time, in all and by arm: buckets of the last hour, day or week of
-        decisions, or of all time."""
+        """Return sums over time, in total and by arm, in buckets for the last hour, day
+        or week of decisions, or for all time."""
         return self._get("/v1/series", dict, range=range)
 
     def posterior_history(self) -> Steps[dict[str, Any]]:
-        """The weight of each expert so far, at most 200 points, and the changes of
+        """Return the history of expert weights (at most 200 points), and the changes of
         experts, arms and rewards."""
         return self._get("/v1/posterior/history", dict)
 
     def results(self) -> Steps[dict[str, Any]]:
-        """The policy and each arm against the control, metric by metric."""
+        """Compare the policy and each arm with the control, by metric."""
         return self._get("/v1/results", dict)
 
     def values(self) -> Steps[dict[str, Any]]:
-        """Estimated values: of the decisions served, of each arm, of uniform random
-        arms, and in shadow mode of the policy."""
+        """Return estimated values of the served decisions, of each arm, of uniform
+        random arms and, in shadow mode, of the policy."""
         return self._get("/v1/values", dict)
 
     def checks(self) -> Steps[dict[str, Any]]:
-        """Health checks: odds, experts, rewards, troubles, the guarantee, and in shadow
-        mode when to switch."""
+        """Return health checks of propensities, experts, rewards, errors, the guarantee
+        and, in shadow mode, when to switch."""
         return self._get("/v1/checks", dict)
 
     def ready(self, *, wait: float = 0.0) -> Steps[bool]:
-        """Whether the service can decide; while it cannot, ask again for up to `wait`
-        seconds."""
+        """Return whether the service is ready; poll for up to `wait` seconds."""
         end = self.patience.clock() + wait
         request = Request("GET", "/readyz")
         pause = 0.0
@@ -379,7 +380,8 @@ class Calls(Sending):
 
 
 def _decision_entry(entry: object) -> dict[str, object]:
-    """An entry of a batch of decisions, with an id unless it has one or a unit."""
+    """Return an entry of a batch of decisions, with a new id unless it has an id or a
+    unit."""
     fields = entry_of("decisions", entry, "context")
     fields["context"] = context_json(fields["context"])
     if "arms" in fields:

@@ -1,4 +1,4 @@
-"""Client and AsyncClient: the same calls, driven with and without `await`, on httpx."""
+"""Client and AsyncClient: the same calls on httpx, without and with `await`."""
 
 import logging
 import time
@@ -38,7 +38,7 @@ _IDLE = 4.0
 
 
 class _Base:
-    """The parts of both clients: addresses, the key, calls, and the way to httpx."""
+    """Shared parts of both clients: addresses, the key, calls, and httpx settings."""
 
     _kind: ClassVar[str]
 
@@ -96,7 +96,7 @@ class _Base:
 
 
 def _like(build: Callable[..., Any], method: Any) -> Any:
-    """`method` with the name, the docstring and the arguments of the call it makes."""
+    """Return `method` with the name, docstring and arguments of the call it makes."""
     method = wraps(build)(method)
     steps_signature = signature(build)
     answer_type = get_args(steps_signature.return_annotation)[-1]
@@ -125,7 +125,7 @@ def _later(
 
 
 class Client(_Base):
-    """A client of the decision service at `url`; safe to use from several threads.
+    """A client of the decision service at `url`; thread-safe.
 
     `key` is an API key. `experiment` may be left out where the service has one. A call
     without an answer (no connection, time-outs, 408, 429, 502, 503, 504, 507) is sent
@@ -184,7 +184,7 @@ class Client(_Base):
             return answer
 
     def close(self) -> None:
-        """Report fallback decisions that wait, and let go of the connections."""
+        """Report pending fallback decisions, and close the connections."""
         if self._calls.outbox:
             self._warn(self.report())
         self._http.close()
@@ -197,7 +197,7 @@ class Client(_Base):
 
 
 class AsyncClient(_Base):
-    """`Client` for programs on asyncio: the same calls, to be awaited.
+    """`Client` for asyncio: the same calls as coroutines.
 
     >>> async def serve_one(context):
     ...     async with AsyncClient("http://127.0.0.1:8000") as client:

@@ -1,4 +1,4 @@
-"""Sending calls: behind the entries of the outbox, and with a fallback where the
+"""Sending calls: after pending entries of the outbox, and with a fallback if the
 service does not answer."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +26,8 @@ _SOON = 4
 
 @dataclass(frozen=True)
 class Sending:
-    """The parts of every call: the experiment, the time for its tries, the outbox, and
-    the first answers."""
+    """The shared parts of all calls: the experiment, time limits, the outbox, and the
+    first answers."""
 
     experiment: str | None
     patience: Patience
@@ -69,8 +69,8 @@ class Sending:
         return answer
 
     def activate_now(self, about: Mapping[str, object], timeout: float) -> Steps[None]:
-        """Activate a decision that is shown now; without an answer the activation
-        waits in the outbox."""
+        """Activate a decision that is shown now. If the service does not answer, store
+        the activation in the outbox."""
         patience = replace(self.patience, timeout=timeout)
         request = self._request("/v1/activate", about)
         try:
@@ -82,7 +82,7 @@ class Sending:
     def _fall_back(
         self, fallback: Fallback, fields: Mapping[str, object], id: str
     ) -> ServedDecision:
-        """The client's own decision, under a new id, to be reported."""
+        """Return the client's own decision under a new id, to be reported later."""
         report = {**fields, "id": id, "unit": None, "odds": False}
         report |= {"incumbent": fallback.arm, "incumbent_odds": fallback.odds}
         self.outbox.add("decision", id, encode_body(without_none(report)))
@@ -94,7 +94,8 @@ class Sending:
         fields: Mapping[str, object],
         id: str,
     ) -> ServedSlate:
-        """The client's own slate, to be reported with an incumbent in each slot."""
+        """Return the client's own slate with an incumbent in each slot, to be reported
+        later."""
         entries = []
         decisions = []
         for number, (slot, fallback) in enumerate(slots, 1):
@@ -131,8 +132,8 @@ class Sending:
     def _about(
         self, kind: Kind, id: str, fields: Mapping[str, object]
     ) -> Steps[StoredEvent]:
-        """Send an event of a decision; if that is a fallback which is not reported yet,
-        send it behind the fallback."""
+        """Send an event of a decision. If the decision is a fallback that is not
+        reported yet, queue the event behind it."""
         route = "/v1/reward" if kind == "reward" else "/v1/activate"
         entry = encode_body(without_none(fields))
         steps = self._post(route, fields, StoredEvent)
@@ -156,8 +157,8 @@ class Sending:
     def _ask_deferred(
         self, fields: Mapping[str, object], read: Callable[[Any], T]
     ) -> Steps[T]:
-        """A decision that has a fallback: deferred until its answer is here, soon given
-        up where nothing listens."""
+        """Request a deferred decision that has a fallback. The decision counts only
+        once its response has arrived; give up soon if no service is listening."""
         patience = self.patience
         if patience.retries is None:
             patience = replace(patience, retries=_SOON)
@@ -187,8 +188,7 @@ class Sending:
         return Request("POST", path, encode_body(about | dict(fields)))
 
     def then_report(self, steps: Steps[T]) -> Steps[T]:
-        """A call, and after its answer a part of the outbox: one request, tried
-        once."""
+        """Make a call and then send part of the outbox, as one request with one try."""
         waits = bool(self.outbox)
         answer = yield from steps
         if waits:

@@ -1,5 +1,4 @@
-"""Fallback: the arm, or the arms of a page, that the caller uses if the service does
-not answer."""
+"""Fallback: the arm, or the arms of a page, to use if the service does not answer."""
 
 import secrets
 import threading
@@ -23,7 +22,7 @@ __all__ = [
 ]
 
 DOWN = frozenset({0, 502, 503, 504, 507})
-"""Statuses of a service that does not answer; 0 is no answer at all."""
+"""HTTP statuses of an unavailable service; 0 means no response."""
 
 
 _MOST = 1_000  # ids whose first decision is remembered
@@ -31,14 +30,14 @@ A = TypeVar("A", ServedDecision, ServedSlate)
 
 
 class Fallback(NamedTuple):
-    """An arm that was drawn from these odds."""
+    """An arm drawn from these propensities."""
 
     arm: str
     odds: dict[str, float]
 
 
 class FirstAnswers:
-    """The first answers for ids of the caller's, the last 1,000 of them.
+    """The first answers for the caller's ids, at most the last 1,000.
 
     The same id again gets the first answer. After a fallback the service is not asked:
     rewards that were sent for this id meanwhile may be those of the fallback. If the
@@ -51,7 +50,7 @@ class FirstAnswers:
         self._lock = threading.Lock()
 
     def add(self, id: str | None, answer: ServedDecision | ServedSlate) -> None:
-        """Remember the first answer for an id of the caller's."""
+        """Store the first answer for the caller's id."""
         if id is None:
             return
         with self._lock:
@@ -62,8 +61,8 @@ class FirstAnswers:
     def find(
         self, kind: type[A], id: str | None, allowed: Collection[str] | None
     ) -> A | None:
-        """The first answer for an id, or None; one whose arm is not allowed now is
-        refused."""
+        """Return the first answer for an id, or None. Raise if its arm is not allowed
+        now."""
         with self._lock:
             answer = self._answers.get(id or "")
         if not isinstance(answer, kind):
@@ -78,7 +77,7 @@ class FirstAnswers:
 
 
 def is_fallback(answer: ServedDecision | ServedSlate) -> bool:
-    """Whether the answer was made by the client."""
+    """Return whether the client made this decision."""
     return any(decision.fallback for decision in _decisions(answer))
 
 
@@ -91,8 +90,8 @@ def _decisions(answer: ServedDecision | ServedSlate) -> list[ServedDecision]:
 def read_fallback(
     fallback: str | Mapping[str, float], allowed: Collection[str] | None
 ) -> Fallback:
-    """The arm named, with odds 1; or one drawn from odds. Refuse arms that are not
-    allowed.
+    """Return the named arm with propensity 1, or an arm drawn from propensities. Raise
+    for arms that are not allowed.
 
     >>> read_fallback("sports", ["sports", "tech"])
     Fallback(arm='sports', odds={'sports': 1.0})
@@ -108,8 +107,8 @@ def read_slate_fallback(
     slots: object,
     allowed: Collection[str] | None,
 ) -> list[tuple[dict[str, object], Fallback]]:
-    """Each slot of the request, with the arm named for it; or with one drawn from odds,
-    among the remaining arms.
+    """Return the slots of the request with their arms, either named or drawn from
+    propensities among the remaining arms.
 
     >>> read_slate_fallback(["tech", "sports"], 2, None)[1]
     ({'name': '2'}, Fallback(arm='sports', odds={'sports': 1.0}))
@@ -137,7 +136,7 @@ def read_slate_fallback(
 
 
 def _by_slot(fallback: object, slots: int) -> list[Fallback]:
-    """The arm of each slot, from a list of names."""
+    """Return the arm of each slot from a list of names."""
     is_list = isinstance(fallback, Sequence) and not isinstance(fallback, str | bytes)
     arms: list[Any] = list(fallback) if is_list else []  # type: ignore[call-overload]
     if len(arms) != slots or not all(_is_arm(arm) for arm in arms):
@@ -159,7 +158,8 @@ def _is_arm(name: object) -> bool:
 def _draw_in_order(
     fallback: Mapping[str, float], slots: Sequence[Mapping[str, object]]
 ) -> list[Fallback]:
-    """An arm for each slot, from the remaining ones, in proportion to their odds."""
+    """Draw an arm for each slot from the remaining ones, in proportion to their
+    propensities."""
     odds = _odds_of(fallback, "a list of arms, or a dict of arms to their odds")
     remaining = {arm: share for arm, share in odds.items() if share}
     if len(remaining) < len(slots):
@@ -188,7 +188,7 @@ def _draw(odds: dict[str, float]) -> Fallback:
 
 
 def _odds_of(value: object, allowed: str) -> dict[str, float]:
-    """The value as odds by arm."""
+    """Return the value as propensities by arm."""
     is_dict = isinstance(value, Mapping) and len(value) > 0
     if not is_dict or not all(_is_arm(arm) for arm in value):  # type: ignore[attr-defined]
         raise InvalidInput(f"fallback must be {allowed}; got {value!r:.60}")

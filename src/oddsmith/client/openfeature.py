@@ -36,7 +36,7 @@ _UNITS = 10_000  # maximum number of units whose decisions are remembered
 
 
 def _sdk(module: str) -> Any:
-    """A module of the SDK."""
+    """Import a module of the SDK."""
     return import_extra(
         f"openfeature.{module}", "OddsmithProvider needs", "openfeature"
     )
@@ -49,7 +49,7 @@ except MissingExtra:  # raised again when a provider is made
 
 
 class _FlagDecision(NamedTuple):
-    """A flag's decision of a unit, and whether it counts already."""
+    """A flag's decision for a unit, and whether it already counts."""
 
     experiment: str
     id: str
@@ -57,7 +57,7 @@ class _FlagDecision(NamedTuple):
 
 
 class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
-    """A provider for `openfeature.api.set_provider` of the service at `url`; see
+    """A provider for `openfeature.api.set_provider` that uses the service at `url`; see
     docs/howto/feature-flags.md.
 
     A flag is a sticky experiment and `targeting_key` its unit. An evaluation is an
@@ -99,11 +99,11 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         self._lock = threading.Lock()
 
     def get_metadata(self) -> Any:
-        """The provider's name."""
+        """Return the provider's name."""
         return _sdk("provider").Metadata(name="oddsmith")
 
     def shutdown(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     def resolve_boolean_details(
@@ -112,7 +112,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         default_value: bool,
         evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[bool]":
-        """A flag whose values are true and false."""
+        """Evaluate a flag whose values are true and false."""
         return self._resolve(flag_key, evaluation_context, bool)
 
     def resolve_string_details(
@@ -121,7 +121,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         default_value: str,
         evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[str]":
-        """A flag whose values are texts, as names of arms are."""
+        """Evaluate a flag whose values are texts, for instance names of arms."""
         return self._resolve(flag_key, evaluation_context, str)
 
     def resolve_integer_details(
@@ -130,7 +130,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         default_value: int,
         evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[int]":
-        """A flag whose values are whole numbers."""
+        """Evaluate a flag whose values are integers."""
         return self._resolve(flag_key, evaluation_context, int)
 
     def resolve_float_details(
@@ -139,7 +139,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         default_value: float,
         evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[float]":
-        """A flag whose values are numbers."""
+        """Evaluate a flag whose values are numbers."""
         return self._resolve(flag_key, evaluation_context, float)
 
     def resolve_object_details(
@@ -148,7 +148,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         default_value: Sequence[Any] | Mapping[str, Any],
         evaluation_context: "EvaluationContext | None" = None,
     ) -> "FlagResolutionDetails[Any]":
-        """A flag whose values are objects or lists."""
+        """Evaluate a flag whose values are objects or lists."""
         return self._resolve(flag_key, evaluation_context, (dict, list))
 
     def track(
@@ -157,8 +157,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         evaluation_context: "EvaluationContext | None" = None,
         tracking_event_details: "TrackingEventDetails | None" = None,
     ) -> None:
-        """Send the reward, or the exposure, of the unit's decisions; a failure is a
-        line in the log.
+        """Send the reward or exposure for the unit's decisions; an error is only
+        logged.
 
         A unit whose decision was made in another process is looked up where `flag` is
         named: it keeps its decision. That must count already, because only the other
@@ -200,7 +200,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
     def _decisions_of(
         self, unit: str, context: "EvaluationContext | None", flag: object
     ) -> list[_FlagDecision]:
-        """The decisions of the unit that an event is about."""
+        """Return the decisions of the unit that an event refers to."""
         with self._lock:
             by_flag = dict(self._decisions.get(unit, {}))
         if flag is None and by_flag:
@@ -219,7 +219,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         return [decision]
 
     def _look_up(self, flag: str, context: "EvaluationContext | None") -> _FlagDecision:
-        """The decision of a unit that another process asked for."""
+        """Fetch the decision of a unit that another process requested."""
         answer = self._ask(flag, context)
         decision = _decision_in(answer)
         if not decision.counts:  # retry, because the response may have been lost
@@ -255,7 +255,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
     def _evaluate(
         self, flag: str, context: "EvaluationContext | None", kind: Any
     ) -> dict[str, Any]:
-        """The answer about a flag, with a value of this kind."""
+        """Evaluate a flag whose value must have this type."""
         try:
             answer = self._ask(flag, context)
         except InvalidInput as error:
@@ -278,7 +278,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         return answer
 
     def _activate(self, decision: _FlagDecision) -> _FlagDecision:
-        """The decision, which counts: its value is here, and will be shown."""
+        """Activate the decision, because its value has arrived and will be shown."""
         if not decision.counts:
             calls = self._client._calls
             about = {"experiment": decision.experiment, "id": decision.id}
@@ -289,8 +289,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         return decision._replace(counts=True)
 
     def _ask(self, flag: str, context: "EvaluationContext | None") -> dict[str, Any]:
-        """The service's answer about a flag, whose decision is deferred: an answer that
-        is lost is not shown."""
+        """Request a flag with a deferred decision, so that a lost response does not
+        count as shown."""
         attributes = _flat_context(context)
         attributes["targetingKey"] = self._unit_of(context)
         body = encode_body({"context": attributes})
@@ -301,7 +301,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         return self._client._drive(calls.then_report(steps))
 
     def _unit_of(self, context: "EvaluationContext | None") -> str:
-        """The unit, which an evaluation and an event must have."""
+        """Return the unit, which every evaluation and event needs."""
         unit = None if context is None else context.targeting_key
         if not unit:
             raise self._errors.TargetingKeyMissingError(
@@ -325,7 +325,7 @@ def _decision_in(answer: Mapping[str, Any]) -> _FlagDecision:
 
 
 def _flat_context(context: "EvaluationContext | None") -> dict[str, Any]:
-    """The attributes in one flat dict; times as text."""
+    """Return the attributes as one flat dict; times become text."""
     if context is None:
         return {}
     attributes = dict(flat(dict(context.attributes)))

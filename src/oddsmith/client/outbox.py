@@ -1,5 +1,5 @@
-"""The outbox of a client: its own decisions while the service did not answer, with
-their rewards and activations.
+"""The outbox of a client: decisions made while the service was unavailable, with their
+rewards and activations.
 
 They are kept in memory, in order, and sent once the service answers again. No network,
 no sleep, no thread: as in `tries`, a generator yields the requests.
@@ -21,8 +21,8 @@ Kind: TypeAlias = Literal["decision", "slate", "reward", "activation"]
 
 
 class _Route(NamedTuple):
-    """The path for a kind of entry, and the name of the list in its body; no name where
-    a request has one entry."""
+    """The path for a kind of entry, and the name of the list in its body; no name if a
+    request has one entry."""
 
     path: str
     list_name: str
@@ -44,7 +44,7 @@ _CHUNK_BYTES = 500_000
 
 class Reported(NamedTuple):
     """Counts of fallback decisions, their rewards and activations since the client was
-    made.
+    created.
 
     `sent` are in the log and `waiting` are in the outbox. The service refused the
     `refused` ones, and `dropped` ones were the oldest when there was no room for more:
@@ -67,8 +67,8 @@ class _Entry(NamedTuple):
 
 
 class Outbox:
-    """A queue with an end: when it is full, the oldest are dropped and counted. It is
-    safe to use from threads."""
+    """A thread-safe bounded queue. If it is full, the oldest entries are dropped and
+    counted."""
 
     def __init__(self, most: int = _MOST, most_bytes: int = _MOST_BYTES) -> None:
         self._most = most
@@ -88,8 +88,7 @@ class Outbox:
     def add(
         self, kind: Kind, id: str, body: bytes, *, parts: Sequence[str] = ()
     ) -> None:
-        """Keep the JSON of an entry, behind all others; `parts` are the ids of a
-        slate's decisions."""
+        """Append an entry as JSON; `parts` are the ids of a slate's decisions."""
         with self._lock:
             self._last += 1
             self._entries[self._last] = _Entry(kind, id, body, parts)
@@ -107,13 +106,13 @@ class Outbox:
                     )
 
     def holds(self, id: str) -> bool:
-        """Whether an entry about this decision waits here."""
+        """Return whether an entry about this decision is pending."""
         with self._lock:
             entries = self._entries.values()
             return any(id == entry.id or id in entry.parts for entry in entries)
 
     def counts(self) -> Reported:
-        """Counts of all entries so far."""
+        """Return the counts of all entries so far."""
         with self._lock:
             waiting = len(self._entries)
             return Reported(self._sent, waiting, self._refused, self._dropped)
@@ -121,7 +120,7 @@ class Outbox:
     def send(
         self, experiment: str | None, patience: Patience, *, chunks: int | None = None
     ) -> Steps[None]:
-        """Send the entries, in so many requests at most, until there is nothing or no
+        """Send the entries in at most this many requests; stop if the service does not
         answer.
 
         One thread does this at a time; another finds nothing to do.
@@ -140,7 +139,7 @@ class Outbox:
             self._sending = False
 
     def _chunk(self) -> dict[int, _Entry]:
-        """The oldest entries of one kind, for one request."""
+        """Return the oldest entries of one kind, for one request."""
         with self._lock:
             chunk: dict[int, _Entry] = {}
             size = 0
@@ -158,7 +157,7 @@ class Outbox:
     def _send(
         self, chunk: dict[int, _Entry], experiment: str | None, patience: Patience
     ) -> Steps[None]:
-        """Send one chunk; where it is refused as a whole, each entry by itself."""
+        """Send a chunk; if it is rejected as a whole, send its entries one by one."""
         entries = list(chunk.values())
         request = _request(entries, experiment)
         try:
@@ -176,7 +175,7 @@ class Outbox:
             self._settle(number, entry, result)
 
     def _settle(self, number: int, entry: _Entry, result: dict[str, Any]) -> None:
-        """Remove an entry that has its answer: it is in the log, or will not be."""
+        """Remove an entry after its response, whether it was stored or rejected."""
         why = result.get("error", "")
         if why:
             _log.warning(
@@ -190,7 +189,7 @@ class Outbox:
 
 
 def _request(entries: Sequence[_Entry], experiment: str | None) -> Request:
-    """The request for entries of one kind, whose bodies are JSON already."""
+    """Return the request for entries of one kind, whose bodies are already JSON."""
     route = _ROUTES[entries[0].kind]
     bodies = b",".join(entry.body for entry in entries)
     fields = []

@@ -1,5 +1,5 @@
-"""One call as a series of tries: when to send, how long to wait, when to give up. No
-network, no sleep, no thread.
+"""Retry logic of a call: when to send, how long to wait, when to give up. It does not
+use network, sleep or threads itself.
 
 A generator yields what is to be sent and is given what came back; the client sleeps and
 sends, with or without `await`. Every request of the client names its event (a decision
@@ -24,7 +24,7 @@ __all__ = ["AGAIN", "Patience", "Reply", "Request", "Steps", "Try", "persist"]
 T = TypeVar("T")
 
 AGAIN = frozenset({0, 408, 429, 502, 503, 504, 507})
-"""Statuses that another try may change; 0 is no answer at all."""
+"""HTTP statuses worth a retry; 0 means no response."""
 
 _HALF = (
     "the first try has half of it, and a batch takes as long as its decisions one by "
@@ -53,7 +53,7 @@ class Try(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The service's reply; without one the status is 0 and the body is the reason."""
+    """The service's response; without one, status is 0 and body is the reason."""
 
     status: int
     body: bytes
@@ -61,7 +61,8 @@ class Reply(NamedTuple):
 
 
 Steps: TypeAlias = Generator[Try, Reply, T]
-"""A call under way: yields tries, is sent replies, returns its answer."""
+"""A call in progress: a generator that yields tries, receives responses and returns the
+result."""
 
 
 def _chance() -> float:
@@ -70,8 +71,8 @@ def _chance() -> float:
 
 @dataclass(frozen=True)
 class Patience:
-    """The time and number of tries of a call: `retries` of None are as many as fit into
-    `timeout`.
+    """Time limit and number of tries of a call; if `retries` is None, as many as fit
+    into `timeout`.
 
     `clock` and `chance` (uniform in [0, 1)) may be set by tests.
     """
@@ -82,8 +83,8 @@ class Patience:
     chance: Callable[[], float] = _chance
 
     def pause(self, tries: int, retry_after: str | None = None) -> float:
-        """Seconds before the next try: twice as long each time, half of it by chance,
-        after the pause that the service asks for.
+        """Return the seconds before the next try: exponential backoff with jitter, at
+        least the pause that the service asks for.
 
         >>> patience = Patience(5.0, 4, chance=lambda: 0.0)
         >>> [patience.pause(tries) for tries in (1, 2, 3, 9)], patience.pause(1, "3")
@@ -96,8 +97,8 @@ class Patience:
 
 
 def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> Steps[T]:
-    """Tries until there is an answer, a refusal, or no time; a try has half of what is
-    left.
+    """Yield tries until there is a response, an error, or no time left. Each try has
+    half of the remaining time.
 
     If `retries` limits the tries, the last one has the rest of the time.
     """
@@ -123,7 +124,7 @@ def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> S
 
 
 def _no_answer(tries: int, reply: Reply, patience: Patience) -> ServiceError:
-    """The error of a call without an answer."""
+    """Return the error for a call without response."""
     times = "1 try" if tries == 1 else f"{tries} tries"
     why = reply.body.decode()
     if "ReadTimeout" in why:
@@ -142,7 +143,7 @@ def _read_answer(reply: Reply, read: Callable[[Any], T]) -> T:
 
 
 def _seconds(retry_after: str | None) -> float:
-    """The header Retry-After, in seconds or as a date; 0 for what is neither.
+    """Parse the header Retry-After, in seconds or as a date; 0 if invalid.
 
     >>> (
     ...     _seconds("2"),

@@ -1,4 +1,3 @@
-"""Contexts in every form that users bring, read in one way everywhere: forms, values
-and numbers."""
+"""Conversion of contexts from all supported forms to values and numbers."""
 
 __all__: list[str] = []

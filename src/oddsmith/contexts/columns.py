@@ -1,5 +1,5 @@
-"""Columns: a column of numbers for every number, category, word and gap that was learnt
-from, kept in a bank's state.
+"""Columns learnt from contexts: one column of numbers per number, category, word and
+missing value, stored in a bank's state.
 
 * A number has a column: NaN where it is missing, infinite or beyond 1e100. A whole
   number (of a dict or row, not of a plain array) that comes a second time, and is among
@@ -78,11 +78,11 @@ __all__ = [
 GAP, MEASURE = -1, -2
 """Forms beside those of places: no value, and a number that is no code."""
 Fact: TypeAlias = tuple[str, int, Any]
-"""A name, the form of its value, and the value."""
+"""Name, form and value."""
 
 
 def facts_of(record: Mapping[str, object], schema: Schema | None) -> Iterator[Fact]:
-    """The facts of a context, key by key."""
+    """Return the facts of a context, key by key."""
     if schema is None or schema.is_free:
         return _free_facts(record)
     return _schema_facts(record, schema)
@@ -133,7 +133,7 @@ def _schema_facts(record: Mapping[str, object], schema: Schema) -> Iterator[Fact
 
 
 def encoded_facts(names: Sequence[str], values: Array) -> Iterator[Fact]:
-    """Numbers that a schema has made, by the names it gives them."""
+    """Return numbers that a schema has encoded, with the schema's names."""
     for name, value in zip(names, values.tolist(), strict=True):
         is_missing = value != value
         yield name, GAP if is_missing else MEASURE, value
@@ -153,7 +153,7 @@ class NewColumn(NamedTuple):
 
 
 def empty_columns(salt: bytes = bytes(16)) -> Columns:
-    """No columns yet; `salt` (16 bytes) keys their digests."""
+    """Return the state before any column; `salt` (16 bytes) keys the digests."""
     return Columns(
         digests=np.zeros(0, np.uint64),
         keys=np.zeros(0, np.uint64),
@@ -166,8 +166,8 @@ def empty_columns(salt: bytes = bytes(16)) -> Columns:
 def read_context(
     columns: Columns, context: Context, schema: Schema | None = None
 ) -> Array:
-    """The context as float64 (…, d), in the columns learnt so far; a plain array that
-    fits is given back as it is.
+    """Return the context as float64 (…, d) in the columns learnt so far. A matching
+    plain array is returned unchanged.
 
     With a `schema`, its columns alone are read, as the numbers or categories that it
     says they are.
@@ -191,7 +191,7 @@ def read_context(
 def read_rows(
     columns: Columns, contexts: Sequence[Any], schema: Schema | None = None
 ) -> Array:
-    """Contexts, one by one, as float64 (n, …, d)."""
+    """Return contexts as float64 (n, …, d), read one by one."""
     if not all(isinstance(context, Mapping) for context in contexts):
         if _are_like_arrays(contexts):
             return read_context(columns, np.stack(contexts), schema)
@@ -206,7 +206,7 @@ def read_rows(
 
 
 def _are_like_arrays(contexts: Sequence[Any]) -> bool:
-    """Whether all contexts are arrays of numbers of one shape."""
+    """Return whether all contexts are arrays of numbers with the same shape."""
     for context in contexts:
         if not isinstance(context, np.ndarray) or context.dtype.kind not in "fiub":
             return False
@@ -216,8 +216,8 @@ def _are_like_arrays(contexts: Sequence[Any]) -> bool:
 def learn_columns(
     columns: Columns, context: Context, schema: Schema | None = None
 ) -> Columns:
-    """The columns after a context, or each of a batch, was learnt from; the same object
-    where nothing is new."""
+    """Return the columns after learning from a context or a batch; the same object if
+    nothing is new."""
     x = _as_array(context)
     if x is not None:
         return _learn_array(columns, x, schema)
@@ -269,8 +269,8 @@ def _as_array(context: Context) -> Array | None:
 
 
 def _is_clean(x: Array) -> bool:
-    """Whether nothing is missing, infinite or huge: a sum of squares is the cheapest to
-    ask."""
+    """Return whether nothing is missing, infinite or huge, by the sum of squares, which
+    is the fastest test."""
     return bool(np.vdot(x, x) < HUGE)
 
 
@@ -291,7 +291,7 @@ def _read_array(places: Places, x: Array, schema: Schema | None) -> Array:
 
 
 def _read_encoded(places: Places, encoded: Array, names: Sequence[str]) -> Array:
-    """Numbers that a schema has made, by the names it gives them."""
+    """Return numbers that a schema has encoded, with the schema's names."""
     table = np.tile(places.blank, (*encoded.shape[:-1], 1))
     table_rows = table.reshape(-1, table.shape[-1])
     encoded_rows = encoded.reshape(-1, len(names))

@@ -1,4 +1,4 @@
-"""Conditions: a small language for rules, segments and filters.
+"""Conditions: a small expression language for rules, segments and filters.
 
     age < 18 and not country in ["DE", "AT"]
     arm.topic == "alcohol" or missing(age)
@@ -48,17 +48,17 @@ _TOKEN = re.compile(
 )
 
 Value: TypeAlias = float | str | bool
-"""What a field is compared with."""
+"""A value that a field is compared with."""
 
 
 class Field(NamedTuple):
-    """A field of the context, or of an arm's features: the names on its path."""
+    """A field of the context, or of an arm's features, as the names on its path."""
 
     path: tuple[str, ...]
     of_arm: bool = False
 
     def value(self, context: Any, features: Any) -> Value | None:
-        """The number, text or truth value of the field; None where it is missing."""
+        """Return the number, text or boolean of the field; None if it is missing."""
         found = features if self.of_arm else context
         for name in self.path:
             if not isinstance(found, Mapping) or name not in found:
@@ -85,7 +85,7 @@ class Condition:
     values: tuple[Value, ...] = ()
 
     def holds(self, context: Any, features: Any = None) -> bool:
-        """Whether the condition holds for a context, and for the features of an arm."""
+        """Return whether the condition is true for a context and an arm's features."""
         if self.kind == "and":
             return all(part.holds(context, features) for part in self.parts)
         if self.kind == "or":
@@ -110,7 +110,7 @@ class Condition:
         return is_among if self.kind in ("==", "in") else not is_among
 
     def fields(self) -> Iterator[Field]:
-        """The fields that the condition reads."""
+        """Return the fields that the condition reads."""
         if self.field is not None:
             yield self.field
         for part in self.parts:
@@ -118,11 +118,11 @@ class Condition:
 
     @property
     def reads_arm(self) -> bool:
-        """Whether it reads features of the arm."""
+        """Return whether it reads features of the arm."""
         return any(field.of_arm for field in self.fields())
 
     def to_json(self) -> dict[str, Any]:
-        """The tree as JSON, for other languages."""
+        """Return the tree as JSON, for other languages."""
         if self.parts:
             return {self.kind: [part.to_json() for part in self.parts]}
         assert self.field is not None
@@ -134,7 +134,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that a text says; refused with the position in the text.
+    """Parse a condition; an error contains the position in the text.
 
     >>> parse_condition("age < ")
     Traceback (most recent call last):
@@ -154,7 +154,7 @@ def parse_condition(text: str) -> Condition:
 
 
 class _Token(NamedTuple):
-    """A word of a condition: its kind, its text, and its place in the text."""
+    """A token of a condition: its kind, text and position."""
 
     kind: str
     text: str
@@ -179,7 +179,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """Recursive descent, at most `_DEEPEST` levels."""
+    """Recursive descent parser with at most `_DEEPEST` levels."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
@@ -190,7 +190,7 @@ class _Parser:
         return self._tokens[self._next]
 
     def either(self, depth: int) -> Condition:
-        """Parts with `or` between them."""
+        """Parse parts joined by `or`."""
         if depth > _DEEPEST:
             _refuse(
                 self._here.place, f"must be at most {_DEEPEST} levels deep; got more"
@@ -289,7 +289,7 @@ class _Parser:
         return tuple(values)
 
     def expect_end(self) -> None:
-        """Refuse what follows a whole condition."""
+        """Raise if text follows the condition."""
         if self._here.kind != "end":
             self._must("be and, or, or the end")
 
@@ -314,7 +314,7 @@ def _refuse(place: int, sentence: str) -> NoReturn:
 
 
 def _plain(value: Any) -> Value | None:
-    """A number as a float, a text or a truth value; None for all else."""
+    """Return a number as a float, a text or a boolean; None for anything else."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool | str):

@@ -1,4 +1,4 @@
-"""Metrics: named amounts that a decision brings besides its reward."""
+"""Metrics: named amounts of a decision besides its reward."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ MetricRole: TypeAlias = Literal["primary", "secondary", "guardrail"]
 METRIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What a metric may be called."""
 REWARD = "reward"
-"""The reward as a metric: it is always there, and primary unless another metric is."""
+"""The reward as a metric. It always exists, and is primary unless another metric is."""
 _ROLES: tuple[MetricRole, ...] = ("primary", "secondary", "guardrail")
 _LARGEST = 1e100
 
@@ -71,7 +71,7 @@ class Metric:
         self._check_guardrail()
 
     def to_json(self) -> dict[str, Any]:
-        """The declaration as JSON."""
+        """Return the declaration as JSON."""
         settings: dict[str, Any] = asdict(self)
         if self.high == inf:
             settings["high"] = None
@@ -81,7 +81,7 @@ class Metric:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Metric":
-        """The metric that `to_json` wrote.
+        """Read the metric that `to_json` wrote.
 
         >>> cost = Metric("cost", better="lower", cap=0.2)
         >>> Metric.from_json(cost.to_json()) == cost
@@ -149,16 +149,16 @@ class Metric:
 
     @property
     def top(self) -> float:
-        """The largest value that is evaluated: the cap, or the upper end."""
+        """Return the largest value in evaluations: the cap, or the upper end."""
         return self.high if self.cap is None else self.cap
 
     @property
     def is_bounded(self) -> bool:
-        """Whether evaluated values have an upper end, which intervals need."""
+        """Return whether values have an upper end, which intervals need."""
         return isfinite(self.top)
 
     def check(self, amount: object) -> float:
-        """An amount as a float; refused where it is no number in [low, high]."""
+        """Return an amount as a float; raise unless it is a number in [low, high]."""
         value = number(f"metric {self.name}", amount, low=-inf, high=inf)
         if not (isfinite(value) and self.low <= value <= self.high):
             raise InvalidInput(
@@ -174,7 +174,7 @@ class Metric:
         return (min(max(amount, self.low), top) - self.low) / (top - self.low)
 
     def scaled_column(self, amounts: Array) -> Array:
-        """`scaled` of a column (T,), NaN where no amount has come."""
+        """Scale a column (T,); missing amounts are NaN."""
         top = self.top
         scaled: Array = (finite_or_nan(amounts).clip(self.low, top) - self.low) / (
             top - self.low
@@ -182,12 +182,12 @@ class Metric:
         return scaled
 
     def value(self, scaled: float) -> float:
-        """The amount in its unit, from a scaled one."""
+        """Convert a scaled value back to the metric's unit."""
         return self.low + scaled * (self.top - self.low)
 
 
 def finite_or_nan(amounts: Array) -> Array:
-    """Amounts as floats; infinite ones are refused."""
+    """Return amounts as floats; raise for infinite ones."""
     missing = amounts != amounts
     finite("metric", amounts[~missing])
     return amounts
@@ -196,7 +196,7 @@ def finite_or_nan(amounts: Array) -> Array:
 def check_amounts(
     metrics: Mapping[str, Metric], given: Mapping[str, object]
 ) -> dict[str, float]:
-    """Amounts by the names of declared metrics.
+    """Return amounts by the names of declared metrics.
 
     >>> check_amounts({"cost": Metric("cost")}, {"cots": 1})
     Traceback (most recent call last):

@@ -1,4 +1,5 @@
-"""Rewards: from a user's units to [0, 1] and back, and the paper's coin flip."""
+"""Rewards: conversion from a user's units to [0, 1] and back, and the paper's
+randomised rounding."""
 
 from dataclasses import dataclass
 from typing import overload
@@ -40,8 +41,8 @@ class RewardScale:
     @overload
     def reward(self, value: Array) -> Array: ...
     def reward(self, value: Real) -> Real:
-        """(value - low) / (high - low); a value outside [low, high] is refused, not
-        clipped."""
+        """Return (value - low) / (high - low); raise for a value outside [low,
+        high]."""
         values = finite("value", value)
         least = float(values.min())
         largest = float(values.max())
@@ -58,7 +59,7 @@ class RewardScale:
     @overload
     def value(self, reward: Array) -> Array: ...
     def value(self, reward: Real) -> Real:
-        """low + reward · (high - low), the way back for reports in the user's units."""
+        """Return low + reward · (high - low), to report in the user's units."""
         rewards = finite("reward", reward)
         values = self.low + rewards * (self.high - self.low)
         return _like(reward, values)
@@ -81,14 +82,14 @@ def binarize(reward: Real, uniform: Real) -> Real:
 
 
 def _like(given: Real, array: Array) -> Real:
-    """A float where a number was given, else the array."""
+    """Return a float if a number was given, else the array."""
     if isinstance(given, np.ndarray) or array.ndim:
         return array
     return float(array)
 
 
 def _probabilities(what: str, given: Real) -> Array:
-    """Numbers in [0, 1]; others are refused."""
+    """Return numbers in [0, 1]; raise for others."""
     values = finite(what, given)
     least = float(values.min())
     largest = float(values.max())

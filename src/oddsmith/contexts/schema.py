@@ -1,5 +1,5 @@
-"""Schema: raw contexts (arrays, dicts, rows of data frames) as numbers, the same in
-every process."""
+"""Schema: encode raw contexts (arrays, dicts, rows of data frames) as numbers, in the
+same way in every process."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ _PART = 65_536  # contexts encoded per block
 
 @dataclass(frozen=True)
 class Schema:
-    """Which columns are numbers and which are categories, and the `values` of
-    categories that are known.
+    """The numeric columns, the categorical columns, and the known `values` of
+    categories.
 
     `encode` gives float64 (…, width): NaN where a number is missing, infinite or beyond
     1e100. A category whose values are known has a place for each, and one for all
@@ -91,7 +91,7 @@ class Schema:
 
     @classmethod
     def of(cls, contexts: Context, *, most: int = 64) -> "Schema":
-        """The schema of these contexts (dicts, or a data frame), with the `most`
+        """Infer the schema from contexts (dicts or a data frame), with the `most`
         frequent values of each category.
 
         A column with any text in it is a category, and so is one that its table says is
@@ -124,12 +124,12 @@ class Schema:
 
     @property
     def is_free(self) -> bool:
-        """Whether no columns are named: all of them are read."""
+        """Return whether no columns are named, so that all are read."""
         return not self.numbers and not self.categories
 
     @property
     def width(self) -> int:
-        """How many numbers a context becomes."""
+        """Return how many numbers a context becomes."""
         if self.is_free:
             return self.slots
         return len(self.numbers) + sum(map(self._n_places, self._value_places))
@@ -171,8 +171,8 @@ class Schema:
         return len(value_places) + 1 if value_places else self.buckets
 
     def encode(self, context: Context) -> Array:
-        """The context as numbers (…, width); a list of dicts or a data frame has a row
-        for each."""
+        """Encode the context as numbers (…, width); a list of dicts or a data frame has
+        one row per context."""
         if type(context) is dict or isinstance(context, Mapping):
             return self._row(context)
         if not has_names(context):

@@ -1,5 +1,4 @@
-"""Values of contexts: which are missing, which are numbers, and the refusal of all
-others."""
+"""Values of contexts: missing values, numbers, and errors for all others."""
 
 from functools import lru_cache
 from typing import Any
@@ -17,8 +16,8 @@ _NUMBERS = frozenset((int, float, bool, type(None), np.float64, np.float32, np.i
 
 
 def check_columns(columns: tuple[str, ...], names: tuple[object, ...]) -> None:
-    """Refuse names that are probably misspelt: a column is absent, and a name that is
-    no column resembles it.
+    """Raise for probably misspelt names: a column is missing, and an unknown name is
+    similar to it.
 
     >>> check_columns(("age", "city"), ("age", "citty"))
     Traceback (most recent call last):
@@ -49,7 +48,7 @@ def single(context: Any) -> Any:
 
 
 def check_json(context: Any, what: str = "context", depth: int = 0) -> None:
-    """Refuse numbers beyond 1e100, and nesting beyond 32; `what` is what they are of.
+    """Raise for numbers beyond 1e100 and nesting beyond 32; `what` describes the value.
 
     >>> check_json({"hour": 1e300})
     Traceback (most recent call last):

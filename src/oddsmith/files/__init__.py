@@ -1,4 +1,4 @@
-"""Files that people write: TOML whose errors name the key, policies, and their
-experts."""
+"""Files that users write: TOML policy files and their experts, with errors that name
+the key."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""The one way to write a file: whole, or not at all."""
+"""Atomic writes: a file is written completely or not at all."""
 
 import os
 import secrets
@@ -14,8 +14,8 @@ __all__ = ["check_absent", "new_file", "replacing", "write"]
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """A temporary file beside `path`, flushed to disk and put in its place at the end:
-    all or nothing.
+    """Yield a temporary file beside `path`, which is flushed and atomically renamed to
+    `path` at the end.
 
     Whatever is raised meanwhile leaves what was there before. Others may read it as far
     as the umask, or the mode of the file that it replaces, allows; a `private` file,
@@ -44,8 +44,8 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """The place of an empty private file beside `path`, which is flushed to disk and
-    takes that name at the end.
+    """Yield the path of an empty private file, which is flushed and renamed to the
+    given path at the end.
 
     A file that has the name is refused, before the work and after it; whatever is
     raised meanwhile leaves nothing.
@@ -73,7 +73,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def check_absent(path: Path) -> None:
-    """Refuse a place where there is something, or where nothing can be."""
+    """Raise if the path exists or cannot be created."""
     if path.exists() or path.is_symlink():
         raise BadFile(
             f"{path} must be a new file; there is one: give another name, or move it "
@@ -95,7 +95,7 @@ def _sync(path: Path) -> None:
 
 
 def write(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write `content` to `path`: all or nothing; a `private` file can be read by its
-    owner only."""
+    """Write `content` to `path` atomically; only the owner can read a `private`
+    file."""
     with replacing(path, private=private) as file:
         file.write(content)

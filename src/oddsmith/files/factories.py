@@ -18,8 +18,8 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
-    """What `factory(arms, **args)` gives back; its arms, where it names them, must be
-    the file's.
+    """Return the result of `factory(arms, **args)`; if it has arms, they must be the
+    file's.
 
     Where arms come with the call, `arms` is None, and what is made must name none.
     """

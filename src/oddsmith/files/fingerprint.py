@@ -1,5 +1,5 @@
-"""The fingerprint of a policy: JSON of all its settings, the same in every process that
-means the same policy.
+"""Fingerprint of a policy: JSON of all its settings, equal in every process with the
+same policy.
 
 Numbers and names as they are, arrays by content, functions and classes by name (ours by
 their registered one, see `registered_names`), dataclasses field by field, and opaque
@@ -37,7 +37,7 @@ _BEFORE = 20  # characters shown before the first difference
 
 
 def fingerprint(policy: object) -> str:
-    """A short hash of `describe(policy)`.
+    """Return a short hash of `describe(policy)`.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> fingerprint(GivenExperts(["a"])) == fingerprint(
@@ -51,7 +51,7 @@ def fingerprint(policy: object) -> str:
 
 
 def describe(value: object) -> Json:
-    """A JSON value that names every setting; lambdas and local functions are refused.
+    """Return a JSON value with every setting; raise for lambdas and local functions.
 
     >>> describe(np.float64(0.5)), describe(np.log)
     (0.5, {'function': 'numpy:log'})
@@ -103,7 +103,7 @@ def describe(value: object) -> Json:
 
 
 def difference(saved: Json, given: Json, path: str = "policy") -> str:
-    """Where two descriptions first differ, and how.
+    """Describe the first difference of two descriptions.
 
     >>> difference({"gamma": 0.1}, {"gamma": 0.2})
     'policy.gamma was 0.1, is 0.2'
@@ -130,7 +130,7 @@ def difference(saved: Json, given: Json, path: str = "policy") -> str:
 
 
 def _excerpts(first: str, second: str) -> tuple[str, str]:
-    """Two texts, cut to where they differ.
+    """Return two texts, shortened to the part where they differ.
 
     >>> _excerpts("a" * 99 + "b", "a" * 99 + "c")
     ('…aaaaaaaaaaaaaaaaaaaab', '…aaaaaaaaaaaaaaaaaaaac')

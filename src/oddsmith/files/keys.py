@@ -1,4 +1,4 @@
-"""Reading TOML so that every error names the key it means."""
+"""Reading TOML with errors that name the key."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _Error = TypeVar("_Error", bound=OddsmithError)
 
 
 def read_toml(path: Path) -> "Keys":
-    """The top table of a TOML file."""
+    """Read a TOML file and return its top table."""
     try:
         with path.open("rb") as file:
             return Keys(tomllib.load(file))
@@ -29,8 +29,8 @@ def read_toml(path: Path) -> "Keys":
 
 
 class Keys:
-    """A table of TOML: each key is asked for once, with what is allowed; `close`
-    refuses all other keys.
+    """A table of TOML. Each key is read once with its allowed values; `close` raises
+    for all other keys.
 
     >>> keys = Keys({"steps": 100, "stepz": 5})
     >>> keys.whole("steps")
@@ -49,7 +49,7 @@ class Keys:
         return f"{self._path}.{name}" if self._path else name
 
     def get(self, name: str, default: Any = _REQUIRED) -> Any:
-        """The value as it is."""
+        """Return the value unchanged."""
         self._asked.append(name)
         if name not in self.values and default is _REQUIRED:
             raise InvalidInput(f"{self.named(name)} must be given; got nothing")
@@ -58,23 +58,23 @@ class Keys:
     def whole(
         self, name: str, default: Any = _REQUIRED, *, least: int = 1, most: int = 10**9
     ) -> int:
-        """A whole number of at least `least`."""
+        """Return an integer of at least `least`."""
         return whole(self.named(name), self.get(name, default), low=least, high=most)
 
     def numbers(self, name: str, *, ndim: int) -> Array:
-        """Finite numbers in as many nested lists as `ndim`."""
+        """Return finite numbers in lists nested `ndim` deep."""
         return finite(self.named(name), self.get(name), ndim=ndim)
 
     def number(
         self, name: str, default: Any = _REQUIRED, *, low: float, high: float
     ) -> float:
-        """A number in [low, high]."""
+        """Return a number in [low, high]."""
         return number(self.named(name), self.get(name, default), low=low, high=high)
 
     def text(
         self, name: str, default: Any = _REQUIRED, *, choices: Iterable[str] = ()
     ) -> str:
-        """A word, one of `choices` if there are any."""
+        """Return a text, one of `choices` if given."""
         value = self.get(name, default)
         allowed = list(choices)
         is_text = isinstance(value, str)
@@ -87,7 +87,7 @@ class Keys:
         )
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """True or false."""
+        """Return a boolean."""
         value: bool = self.get(name, default)
         if not isinstance(value, bool):
             raise InvalidInput(
@@ -96,7 +96,7 @@ class Keys:
         return value
 
     def table(self, name: str, default: Any = _REQUIRED) -> "Keys":
-        """A table inside this one."""
+        """Return a table inside this one."""
         value = self.get(name, default)
         path = self.named(name)
         if not isinstance(value, dict):
@@ -104,7 +104,7 @@ class Keys:
         return Keys(value, path)
 
     def tables(self, name: str) -> "dict[str, Keys]":
-        """The tables inside a table, by name; there must be at least one."""
+        """Return the tables inside a table by name, at least one."""
         outer = self.table(name)
         if not outer.values:
             path = self.named(name)

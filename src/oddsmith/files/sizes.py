@@ -1,5 +1,5 @@
-"""Limits of what a file may have when it is unpacked: a small file may announce, or
-contain, more than memory has."""
+"""Limits for unpacked sizes, because a small compressed file may expand beyond the
+memory."""
 
 __all__ = ["check_unpacked", "most_unpacked"]
 
@@ -8,8 +8,8 @@ _RATIO = 20  # larger files may unpack to this multiple of their own size
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes a file, or a part of one, of so many bytes may have when
-    it is unpacked: 256 MiB, or 20 times its size.
+    """Return the maximum unpacked size for a file, or a part of one, of this size: 256
+    MiB, or 20 times the packed size.
 
     >>> most_unpacked(1_000), most_unpacked(1 << 30)
     (268435456, 21474836480)
@@ -18,7 +18,7 @@ def most_unpacked(packed: int) -> int:
 
 
 def check_unpacked(what: str, unpacked: int, packed: int) -> None:
-    """Raise ValueError if something of `packed` bytes has too many when unpacked."""
+    """Raise ValueError if the unpacked size is too large for `packed` bytes."""
     most = most_unpacked(packed)
     if unpacked > most:
         raise ValueError(

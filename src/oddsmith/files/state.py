@@ -1,4 +1,4 @@
-"""One `.npz` for an agent: the arrays of its state and a JSON page about them; never
+"""The `.npz` file of an agent: the arrays of its state and JSON metadata, without
 pickle."""
 
 import io
