@@ -1,4 +1,4 @@
-"""What policies and experts of a file are built for, and from."""
+"""Context for building the policies and experts of a file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,22 +18,22 @@ __all__ = ["Bank", "BuildContext", "bank_of"]
 
 
 class Bank(NamedTuple):
-    """The experts of one table, and how they share its part of the prior (N,)."""
+    """The experts of one table, and their shares of the table's prior (N,)."""
 
     experts: Experts
     shares: Array
 
 
 def bank_of(experts: Experts) -> Bank:
-    """Experts that share their part of the prior evenly."""
+    """Return a bank whose experts have equal shares of the table's prior."""
     n = len(experts.names)
     return Bank(experts, np.full(n, 1 / n))
 
 
 @dataclass(frozen=True, eq=False)
 class BuildContext:
-    """What a policy is built for: the file's folder, arms, the schema of contexts, and
-    the experts by table.
+    """The context for building a policy: the file's folder, arms, the schema of
+    contexts, and the experts by table.
 
     `arms` are None where they come with the call; `arm_schema` is then that of their
     features. `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts` (a
@@ -55,12 +55,12 @@ class BuildContext:
 
     @property
     def in_world(self) -> bool:
-        """Whether the policy is built for a simulated world."""
+        """Return whether the policy is built for a simulated world."""
         return self.steps is not None
 
     @property
     def experts(self) -> Experts:
-        """All banks side by side."""
+        """Return all banks combined into one."""
         parts = [bank.experts for bank in self.banks.values()]
         if not parts:
             raise InvalidInput(

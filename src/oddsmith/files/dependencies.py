@@ -1,4 +1,4 @@
-"""What a result depends on: the settings of a policy or world, and the user's code that
+"""Dependencies of a result: the settings of a policy or world, and the user code that
 it runs.
 
 A fingerprint names functions and classes. That is right for a saved state, and wrong
@@ -54,7 +54,7 @@ from oddsmith.experts.guard.process import Isolated
 __all__ = ["changed_parts", "dependencies"]
 
 Token: TypeAlias = str | list["Token"]
-"""A value as nested lists of text, ready to be hashed."""
+"""A value as nested lists of text, which can be hashed."""
 
 _SCALARS = (type(None), bool, int, float, complex, bytes, type(...), np.generic)
 _BUILT_IN = (
@@ -95,7 +95,7 @@ _FILE_BLOCK = 1 << 20
 
 
 def dependencies(values: Mapping[str, object]) -> dict[str, str]:
-    """The digest of each part that these values depend on.
+    """Return the digest of each part that these values depend on.
 
     A part is one of the values, or a function, class, constant, file or package that
     they use.
@@ -113,7 +113,7 @@ def dependencies(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names of parts that differ.
+    """Return the names of changed parts.
 
     >>> changed_parts({"steps": "a", "my.loss": "b"}, {"steps": "a", "my.loss": "c"})
     ['my.loss']
@@ -127,7 +127,7 @@ def _digest(token: Token) -> str:
 
 
 class _Search:
-    """The parts found so far, on the way from a value to everything that it uses."""
+    """The search for all parts that a value depends on."""
 
     def __init__(self) -> None:
         self.parts: dict[str, str] = {}
@@ -139,7 +139,7 @@ class _Search:
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """Add a name to the trail that a refusal reports."""
+        """Add a name to the path that an error message shows."""
         self._trail.append(name)
         try:
             yield
@@ -147,7 +147,8 @@ class _Search:
             self._trail.pop()
 
     def token(self, value: Any) -> Token:
-        """The content of a value; functions and classes become parts of their own."""
+        """Return the content of a value; functions and classes become separate
+        parts."""
         if isinstance(value, _SCALARS):
             return [type(value).__name__, repr(value)]
         if isinstance(value, str):
@@ -202,7 +203,7 @@ class _Search:
         return self._data(value)
 
     def _data(self, value: Any) -> Token:
-        """The content of an array, a collection or an instance."""
+        """Return the content of an array, a collection or an instance."""
         kind = self.token(type(value))
         if isinstance(value, np.ndarray):
             return [kind, self._array(value)]
@@ -227,7 +228,7 @@ class _Search:
         return [array.dtype.str, repr(array.shape), content]
 
     def _attributes(self, value: Any) -> list[Token]:
-        """The attributes of an instance, by name, without values that are cached."""
+        """Return the attributes of an instance by name, without cached values."""
         names = list(getattr(value, "__dict__", ()))
         if is_dataclass(value) and _is_ours(type(value)):
             known = (field.name for field in fields(value))
@@ -319,7 +320,7 @@ class _Search:
         return ["part", name]
 
     def _code(self, code: CodeType) -> Token:
-        """The instructions, without docstrings and line numbers."""
+        """Return the instructions, without docstrings and line numbers."""
         version = sys.version_info
         self.parts.setdefault("Python", f"{version.major}.{version.minor}")
         steps = [
@@ -509,7 +510,7 @@ def _is_ours(kind: type) -> bool:
 
 
 def _is_foreign(module: str, file: object = None) -> bool:
-    """Whether a module is part of Python, oddsmith or an installed package."""
+    """Return whether a module belongs to Python, oddsmith or an installed package."""
     package = module.partition(".")[0]
     if package == "__main__":
         return False

@@ -33,8 +33,8 @@ _SPARE = 1.0
 
 
 def main() -> None:
-    """Make the experts that the first frame orders, then answer one frame after the
-    other until the parent is gone."""
+    """Create the experts that the first frame describes, then answer frames until the
+    parent process ends."""
     link = _link()
     order, _ = receive(link)
     try:
@@ -64,8 +64,8 @@ def main() -> None:
 
 
 def _link() -> socket.socket:
-    """The socket to the parent, out of reach of what experts print and read; with the
-    parent we end, too."""
+    """Return the socket to the parent, moved away from stdin and stdout, which experts
+    may use. End this process with the parent."""
     link = socket.socket(fileno=os.dup(0))
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -81,7 +81,7 @@ def _link() -> socket.socket:
 
 
 def _end_with(link: socket.socket) -> None:
-    """End this process when the other end is closed, also while a call is under way."""
+    """End this process when the other end is closed, even during a call."""
     poll = select.poll()
     poll.register(link, getattr(select, "POLLRDHUP", 0))  # POLLHUP is always reported
     poll.poll()

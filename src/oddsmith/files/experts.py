@@ -1,4 +1,4 @@
-"""The experts of a policy file: ONNX models, linear weights, what a factory makes, and
+"""The experts of a policy file: ONNX models, linear weights, results of a factory, and
 learners."""
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _FIXED = "made experts that cannot rate arms that come with the call"
 
 
 def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
-    """The experts that one table of a policy file describes."""
+    """Return the experts that a table of a policy file describes."""
     kind = keys.text("kind", choices=_KINDS)
     try:
         if keys.flag("isolate"):

@@ -89,8 +89,8 @@ _BUILT = (
 
 
 def read_policy_table(keys: Keys, build: BuildContext) -> Policy:
-    """The policy that a table describes: its kind, and settings that are those of the
-    class or recipe.
+    """Return the policy that a table describes: its kind, and the settings of the class
+    or recipe.
 
     >>> from pathlib import Path
     >>> read_policy_table(
@@ -114,7 +114,7 @@ def read_policy_table(keys: Keys, build: BuildContext) -> Policy:
 
 @cache
 def parameters(kind: str) -> dict[str, Parameter]:
-    """The parameters of a kind's class and recipe."""
+    """Return the parameters of a kind's class and recipe."""
     return {
         name: one
         for make in reversed(KINDS[kind])
@@ -124,7 +124,7 @@ def parameters(kind: str) -> dict[str, Parameter]:
 
 @cache
 def settings(kind: str) -> tuple[str, ...]:
-    """The keys of a table of this kind, besides `kind`.
+    """Return the keys of a table of this kind, besides `kind`.
 
     >>> settings("linear_class")
     ('dim', 'eta', 'gamma', 'ridge', 'rows_per_arm')

@@ -1,5 +1,5 @@
-"""Arrays of `.npz` files, which may come from anywhere: sizes are checked before
-anything is unpacked, and there is no pickle."""
+"""Arrays of untrusted `.npz` files: sizes are checked before unpacking, and pickle is
+disabled."""
 
 import io
 import zipfile
@@ -32,11 +32,11 @@ NOT_NPZ = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What reading a file that is something else, damaged or too large may raise."""
+"""Exceptions for a file that is invalid, damaged or too large."""
 
 
 def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an `.npz` file by name; raises one of `NOT_NPZ`.
+    """Return the arrays of an `.npz` file by name; raise one of `NOT_NPZ`.
 
     Unpacked they have at most 256 MiB, or 20 times the size of the file.
 
@@ -57,7 +57,7 @@ def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    """One array, whose header must not announce more than its member has."""
+    """Read one array, after checking that its header matches the size of its member."""
     with archive.open(member) as file:
         shape, _, dtype = _HEADERS[npy.read_magic(file)](file)
     if prod(shape) * dtype.itemsize > member.file_size:

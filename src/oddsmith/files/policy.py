@@ -40,7 +40,7 @@ _KINDS = {
 
 
 def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
-    """The value of each arm, all of one kind of JSON; none where the file has no such
+    """Return the value of each arm, all of one JSON type; None if the file has no such
     table.
 
     >>> read_flag_values(
@@ -103,8 +103,8 @@ EXPERIMENT_NAME = re.compile(r"[a-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, eq=False)
 class PolicyFile:
-    """What a policy file says. `table` is the TOML as it was read; `seed` is None where
-    the file has none.
+    """Content of a policy file. `table` is the TOML as read; `seed` is None if the file
+    has none.
 
     `arms` are None where they come with the call; `arm_schema` then encodes their
     features as numbers. `bench` are experts that are no part of the policy, but may
@@ -128,7 +128,7 @@ class PolicyFile:
 
     @property
     def kind(self) -> str:
-        """The kind of its policy."""
+        """Return the kind of the policy."""
         return str(self.table.get("policy", {}).get("kind", "gts"))
 
 
@@ -138,8 +138,8 @@ def read_policy(
     *,
     arms: Sequence[str] | None = None,
 ) -> PolicyFile:
-    """The policy that a TOML file describes; an error names the file and the key. See
-    docs/reference/policy-file.md.
+    """Return the policy that a TOML file describes. Errors name the file and the key.
+    See docs/reference/policy-file.md.
 
     Files named in it are found from its folder; a factory's module from there too, or
     where Python finds modules. Of a `world` come the experts of a file that has none.
@@ -225,7 +225,7 @@ def _parse_policy(
 def _experts(
     keys: Keys, build: BuildContext
 ) -> tuple[dict[str, Experts], dict[str, Bank]]:
-    """The experts on the bench by name, and the banks of the other tables."""
+    """Return the spare experts by name, and the banks of the other tables."""
     tables = {} if keys.get("experts", None) is None else keys.tables("experts")
     waiting = {name: table for name, table in tables.items() if table.flag("joins")}
     bench = {}
@@ -247,7 +247,7 @@ def _experts(
 def _check_experts(
     kind: str, policy: Policy, banks: dict[str, Bank], bench: dict[str, Experts]
 ) -> None:
-    """Refuses experts that the policy has no use for."""
+    """Raise for experts that the policy does not use."""
     if banks and not {"experts", "models"} & set(parameters(kind)):
         raise InvalidInput(
             f'experts must not stand beside kind = "{kind}", which weighs none; got '
@@ -312,7 +312,7 @@ def _reward_scale(keys: Keys) -> RewardScale:
 
 
 def _bounded(keys: Keys, policy: Policy, arms: tuple[str, ...] | None) -> Policy:
-    """The policy within its floors and caps, if there are any."""
+    """Return the policy within its floors and caps, if there are any."""
     ends = {"floors": 0.0, "caps": 1.0}
     bounds: list[Any] = [
         _for_call(keys, what, default)

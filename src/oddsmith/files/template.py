@@ -1,5 +1,5 @@
-"""start_policy_file: the policy file to begin with, where calls bring their arms and
-rewards go from -1 to 1."""
+"""start_policy_file: a first policy file for arms that come with the call and rewards
+from -1 to 1."""
 
 from pathlib import Path
 
@@ -30,8 +30,8 @@ default_reward = 0
 
 
 def start_policy_file(path: Path) -> bool:
-    """Whether the policy file was made: one that is there stays as it is; what cannot
-    be made is refused."""
+    """Create the policy file. Return False if it already exists; raise if it cannot be
+    created."""
     if path.exists():
         return False
     if not path.parent.is_dir():

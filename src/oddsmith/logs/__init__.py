@@ -1,5 +1,5 @@
-"""The Log: a table of decisions and rewards, its readers and writers, and learning from
-it."""
+"""Logs: tables of decisions and rewards, with readers, writers and learning from
+them."""
 
 from oddsmith.logs.fit import Fit, fit_log
 from oddsmith.logs.formats import LogReader, log_batches, read_log, write_log

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Places: TypeAlias = Sequence[int | None]
-"""For each expert of a policy the column of a log's advice that is its own, or None."""
+"""For each expert of a policy, the number of its column in a log's advice, or None."""
 
 
 def decisions_for(
@@ -85,7 +85,7 @@ def decision_for(policy: Policy, state: State, log: Log, places: Places) -> Deci
 
 
 def _without_advice(policy: Policy, log: Log) -> Decision:
-    """The log's decisions without the experts' predictions."""
+    """Return the log's decisions without the experts' predictions."""
     if log.propensities is None and policy.importance_weighted:
         log.require("weights")
     odds = log.propensities
@@ -100,7 +100,7 @@ def _without_advice(policy: Policy, log: Log) -> Decision:
 
 
 def complete(places: Places) -> bool:
-    """Whether a log has advice of all experts."""
+    """Return whether a log has advice of all experts."""
     return None not in places
 
 
@@ -131,7 +131,7 @@ def named_advice(policy: Policy) -> tuple[str, ...] | None:
 
 
 def _is_author(policy: Policy, log: Log) -> bool:
-    """Whether this very policy made all decisions, by the fingerprints in the log."""
+    """Return whether this policy made all decisions, by the fingerprints in the log."""
     if log.fingerprint is None:
         return False
     try:
@@ -150,8 +150,8 @@ def _select_columns(column: Array | None, places: list[int]) -> Array | None:
 def _ask_experts(
     policy: Policy, state: State, log: Log, places: Places, bare: Decision
 ) -> Decision:
-    """The decisions with the experts' predictions of the drawn arms now, where the log
-    does not have them."""
+    """Return the decisions with predictions of the drawn arms; experts predict now if
+    the log lacks their advice."""
     if log.context is None and log.offered is None:
         raise InvalidInput(_refusal(policy, log, places))
     advice = _advice_now(policy, state, log)
@@ -179,7 +179,7 @@ class _Advice(NamedTuple):
 
 
 def _advice_now(policy: Policy, state: State, log: Log) -> _Advice | None:
-    """The experts' advice now; None where the policy has none.
+    """Return the experts' current advice; None if the policy has none.
 
     If only the features of drawn arms are known, the experts are asked about these
     alone.

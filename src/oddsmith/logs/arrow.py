@@ -1,5 +1,4 @@
-"""Arrow tables and logs: what Parquet, CSV, pandas, polars and DuckDB have in
-common."""
+"""Arrow tables and logs: common code for Parquet, CSV, pandas, polars and DuckDB."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,25 +23,25 @@ if TYPE_CHECKING:
 
 
 Values: TypeAlias = npt.NDArray[np.generic] | list[Any]
-"""A column: an array, or a list where numpy has no type for its values."""
+"""A column: an array, or a list if numpy has no type for its values."""
 FORMAT = "oddsmith log 1"
 _KEY = b"oddsmith"
 
 
 def arrow() -> ModuleType:
-    """pyarrow, or one sentence about the extra that brings it."""
+    """Import pyarrow, or raise an error that names the extra."""
     return import_extra("pyarrow", "this format needs", "logs")
 
 
 def stream(table: object, rows: int) -> "Iterator[pa.RecordBatch]":
-    """Record batches of at most so many rows of any table with the Arrow stream
-    interface."""
+    """Yield record batches with at most this many rows from any table with the Arrow
+    stream interface."""
     for batch in arrow().RecordBatchReader.from_stream(table):
         yield from slices(batch, rows)
 
 
 def slices(batch: "pa.RecordBatch", rows: int) -> "Iterator[pa.RecordBatch]":
-    """The batch in pieces of at most so many rows."""
+    """Split the batch into pieces with at most this many rows."""
     for start in range(0, len(batch), rows):
         yield batch.slice(start, rows)
 
@@ -52,7 +51,8 @@ def pieces(
     found: Mapping[str, str | list[str]],
     source: str,
 ) -> Iterator[Piece]:
-    """The rows of record batches by our names, which are `found` among theirs."""
+    """Return the rows of record batches by our column names; `found` maps them to the
+    table's names."""
     first = 0
     for batch in batches:
         about = _about(batch.schema, source)
@@ -110,13 +110,13 @@ def batch_of(log: Log) -> "pa.RecordBatch":
 
 
 def _fixed_lists(values: npt.NDArray[np.generic], width: int) -> "pa.Array":
-    """Values as lists of one width."""
+    """Return values as lists of one width."""
     pa = arrow()
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), width)
 
 
 def _texts(rows: Sequence[Features]) -> list[str | None]:
-    """Features as JSON text, by name; each object is encoded once."""
+    """Return features as JSON text by name; each object is encoded once."""
     text_of: dict[int, str] = {}
     texts: list[str | None] = []
     for row in rows:
@@ -129,7 +129,7 @@ def _texts(rows: Sequence[Features]) -> list[str | None]:
 def _offered_entries(
     column: npt.NDArray[np.generic], offers: Sequence[tuple[str, ...]]
 ) -> "pa.ListArray":
-    """Lists with an entry for each arm offered."""
+    """Return lists with one entry per offered arm."""
     pa = arrow()
     mask = offer_mask(offers, column.shape[1])
     widths = mask.sum(axis=1)
@@ -138,7 +138,7 @@ def _offered_entries(
 
 
 def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
-    """Return the metadata that `batch_of` wrote; nothing for tables of other origin."""
+    """Return the metadata that `batch_of` wrote; empty for other tables."""
     metadata = schema.metadata or {}
     try:
         about: dict[str, Any] = json.loads(metadata.get(_KEY, b"{}"))
@@ -192,7 +192,7 @@ def _decode(text: Any, row: int) -> object:
 def _column(
     batch: "pa.RecordBatch", name: str, theirs: str, about: Mapping[str, Any]
 ) -> Values:
-    """The values of one of our columns."""
+    """Return the values of one column."""
     values = _values(batch.column(theirs), name)
     if name != "context":
         return values
@@ -209,7 +209,7 @@ def _column(
 def _joined_columns(
     batch: "pa.RecordBatch", name: str, theirs: Sequence[str]
 ) -> Values:
-    """The values of one of our columns from several columns side by side."""
+    """Join several columns of the table into one of our columns."""
     parts = [_values(batch.column(column), name) for column in theirs]
     keys = [column.removeprefix("context.") for column in theirs]
     if name == "context" and "context.json" in theirs:
@@ -227,7 +227,7 @@ def _joined_columns(
 
 
 def _rows(columns: Iterable[Values]) -> Iterator[tuple[Any, ...]]:
-    """The rows of columns, as Python values."""
+    """Return the rows of columns as Python values."""
     lists = []
     for values in columns:
         lists.append(values.tolist() if isinstance(values, np.ndarray) else values)
@@ -253,7 +253,7 @@ def _contexts(columns: dict[str, Values]) -> list[Context]:
 
 
 def _values(array: "pa.Array", name: str) -> Values:
-    """The values of an Arrow array."""
+    """Return the values of an Arrow array."""
     pa = arrow()
     kinds = pa.types
     if kinds.is_string(array.type) or kinds.is_large_string(array.type):
@@ -281,7 +281,7 @@ def _values(array: "pa.Array", name: str) -> Values:
 
 
 def _shared_texts(coded: "pa.DictionaryArray") -> list[Any]:
-    """Texts, None where they are missing; equal ones are one object in memory."""
+    """Return texts, None if missing; equal texts share one object to save memory."""
     texts = [*coded.dictionary.to_pylist(), None]
     missing = len(texts) - 1
     codes = coded.indices.fill_null(missing).to_numpy(zero_copy_only=False)

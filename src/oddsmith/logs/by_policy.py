@@ -1,4 +1,4 @@
-"""A log for one policy: over the policy's own arms, or by offers, and the policy's odds
+"""Convert a log to one policy's arms or offers, and compute the policy's propensities
 for its rows."""
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,5 @@
-"""A held-out comparison of a policy that is fitted from a log with the logging policy.
+"""Compare a policy that is being fitted to a log with the logging policy, on held-out
+rows.
 
 The rows come in blocks. The policy's propensities for a block are computed before the
 block is learnt. With π the policy's propensities, p those of the log, r the reward, and
@@ -34,7 +35,7 @@ _UPPER = 0.975  # quantile for the upper end of a 95 % interval
 
 @dataclass(frozen=True)
 class Comparison:
-    """The value of the fitted policy less that of the logging policy.
+    """Difference between the values of the fitted policy and the logging policy.
 
     `difference` has the 95 % confidence interval from `low` to `high`; `logged` is the
     mean reward of the compared rows, and `rows` is their number. The `verdict` is
@@ -49,7 +50,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What the interval says."""
+        """Return the conclusion from the interval."""
         rounding = 1e-9 * abs(self.logged)
         if self.low > rounding:
             return "better"
@@ -61,8 +62,8 @@ class Comparison:
 
     @property
     def ready(self) -> bool:
-        """Whether the state can replace the logging policy: it is better, or not
-        worse."""
+        """Return whether the state can replace the logging policy, because it is better
+        or not worse."""
         return self.verdict in ("better", "not worse")
 
     def __str__(self) -> str:
@@ -92,7 +93,8 @@ class _Part(NamedTuple):
 
 
 class HeldOut:
-    """Compares rows of a log before a policy learns them; `most` rows at most."""
+    """Compares the policies on rows that have not been learnt yet, at most `most`
+    rows."""
 
     def __init__(self, policy: Policy, most: float = np.inf) -> None:
         self._policy = policy
@@ -115,11 +117,12 @@ class HeldOut:
 
     @property
     def is_over(self) -> bool:
-        """Whether no further rows are compared."""
+        """Return whether the comparison is complete."""
         return not self._can_compare or self._seen >= self._most
 
     def compare(self, state: State, block: Log) -> None:
-        """Compare the first rows of a block that the state has not learnt."""
+        """Compare the policies on the first rows of a block that has not been learnt
+        yet."""
         if self.is_over:
             return
         part = block[:_MOST_COMPARED]

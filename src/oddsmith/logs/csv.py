@@ -58,7 +58,8 @@ _NUMBERS = (
 
 
 def names(path: Path) -> list[str]:
-    """The names in the header; a file that unpacks to more than it may is refused."""
+    """Return the names in the header; raise if a file unpacks to more than the
+    limit."""
     _check_size(path)
     return list(_schema(path).names)
 
@@ -95,7 +96,7 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
 
 
 def _schema(path: Path) -> "pa.Schema":
-    """Names and types, from the first block."""
+    """Return names and types, from the first block."""
     try:
         with _open(path, {}) as file:
             return file.schema
@@ -123,7 +124,7 @@ def _batches(
 
 
 def _without_empty_texts(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """The batch with null for each empty text."""
+    """Replace empty texts in the batch by null."""
     from pyarrow import compute
 
     pa = arrow()
@@ -140,7 +141,7 @@ def _without_empty_texts(batch: "pa.RecordBatch") -> "pa.RecordBatch":
 def _check_numbers(
     path: Path, rows: int, numeric: Mapping[str, str], present: list[str]
 ) -> None:
-    """Refuse the first field that should be a number and is not."""
+    """Raise for the first field that is not a number in a column of numbers."""
     from pyarrow import csv
 
     first = 0
@@ -163,7 +164,7 @@ def _reads_as_number(text: str) -> bool:
 
 
 def _cure(text: str) -> str:
-    """How to write the text as a number, if that can be guessed."""
+    """Suggest how to write the text as a number, if there is a likely reading."""
     if text.strip().lower() in _YES_NO:
         return ": write 1 for yes and 0 for no"
     if _reads_as_number(text.replace(",", ".", 1)):
@@ -259,7 +260,7 @@ def _has_returns(columns: Mapping[str, Sequence[object]]) -> bool:
 
 
 def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[object]]]:
-    """The columns of the file, with their cells."""
+    """Return the columns of the file with their cells."""
     arms = log.arms
     if arms is not None and not all(map(_is_word, arms)):
         arms = None

@@ -1,5 +1,5 @@
-"""Vowpal Wabbit's dsjson: one decision a line, as Vowpal Wabbit and the services around
-it write and train on.
+"""Vowpal Wabbit's dsjson format: one decision per line, for Vowpal Wabbit and
+compatible services.
 
     {"_label_cost": -1, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1,
     "a": [2, 1], "p": [0.8, 0.2], "EventId": "…", "Timestamp": "…", "c": {shared
@@ -57,15 +57,15 @@ _ROUNDED = 1e-4  # tolerance for sums: propensities of Vowpal Wabbit are float32
 
 
 def looks_like(event: Mapping[str, object]) -> bool:
-    """Whether an object is an event of dsjson."""
+    """Return whether an object is a dsjson event."""
     if "c" not in event:
         return False
     return "a" in event or "_label_Action" in event or "_outcomes" in event
 
 
 def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Read the pieces of a dsjson file. The context is `c` as it is, or the one that
-    `write` put beside it."""
+    """Read the pieces of a dsjson file. The context is `c`, or the one that `write`
+    stored beside it."""
     experts: Sequence[str] | None = None
     metrics: Sequence[str] | None = None
     has_tags: bool | None = None
@@ -97,7 +97,7 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
 
 
 def write(logs: Iterable[Log], file: IO[bytes]) -> None:
-    """Write logs that know the odds of all arms as dsjson."""
+    """Write logs with the propensities of all arms as dsjson."""
     first = 0
     for log in logs:
         if log.propensities is None:
@@ -139,7 +139,7 @@ def _slot_columns(
 
 
 def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
-    """A decision among arms as a row."""
+    """Convert a decision among arms to a row."""
     own = event.get("oddsmith", {})
     order, drawn = _order(event, i)
     eligible_arms, n_arms = _eligible_arms(event, own, order, i)
@@ -198,7 +198,7 @@ def _order(event: Mapping[str, Any], i: int) -> tuple[list[int], int]:
 def _eligible_arms(
     event: Mapping[str, Any], own: object, order: Sequence[int], i: int
 ) -> tuple[Ints, int]:
-    """The numbers of the eligible arms, and the number of all arms."""
+    """Return the numbers of the eligible arms, and the number of all arms."""
     n = len(event["c"].get("_multi", order))
     if not isinstance(own, dict):
         raise BrokenLog("oddsmith", i, f"must be an object; got {own!r:.60}")
@@ -339,7 +339,7 @@ def _pad(columns: dict[str, Any]) -> None:
 
 
 def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
-    """The rows of a log as events; `first` is the number of the first one."""
+    """Convert the rows of a log to events; `first` is the number of the first one."""
     arms = log.arms or [str(arm) for arm in range(log.n_arms)]
     contexts = [None] * len(log) if log.context is None else rows_of(log.context)
     rows = log.without("context")
@@ -419,7 +419,8 @@ def _vw_context(
 
 
 def _words_and_numbers(features: Any) -> dict[str, object]:
-    """The words and finite numbers of features, which Vowpal Wabbit reads."""
+    """Return the words and finite numbers of features, in a form that Vowpal Wabbit
+    reads."""
     if not isinstance(features, Mapping):
         features = dict(enumerate(np.ravel(features).tolist()))
     words = {}

@@ -1,5 +1,4 @@
-"""One map over many machines: in this process, local processes, Dask, Ray or Spark, all
-through joblib.
+"""Parallel map in this process, local processes, Dask, Ray or Spark, through joblib.
 
 Dask uses the current client, else the scheduler its configuration names, else a local
 cluster; Ray and Spark go where their own configuration points. Every call runs with one
@@ -43,7 +42,7 @@ def each(
     engine: str = "local",
     workers: int | None = None,
 ) -> Iterator[tuple[int, _Result]]:
-    """Yield (i, function(items[i])) as they finish; `workers` is the number of
+    """Yield (i, function(items[i])) in order of completion; `workers` is the number of
     processes (None: all cores).
 
     >>> sorted(each(abs, [-2, 3], engine="serial"))
@@ -61,7 +60,7 @@ def each(
 
 
 def _require(engine: str) -> None:
-    """Refuse an engine whose packages are not installed."""
+    """Raise if the packages of an engine are not installed."""
     extra = "lab" if engine in ("serial", "local") else engine
     for name in _NEEDS[engine]:
         import_extra(name, f"engine {engine!r} needs", extra)
@@ -131,7 +130,7 @@ def _enter(engine: str, workers: int | None, resources: ExitStack) -> None:
 
 
 def _connect_dask(workers: int | None, resources: ExitStack) -> None:
-    """Take the current client; else one for the configured scheduler; else one for a
+    """Connect to the current client, else to the configured scheduler, else to a new
     cluster of local processes."""
     import dask
     from distributed import Client, LocalCluster, get_client

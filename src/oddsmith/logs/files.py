@@ -1,4 +1,4 @@
-"""Log files: formats, folders, and numbers of lines."""
+"""Log files: formats, folders and numbers of lines."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SUFFIXES = {
     ".csv": "csv",
     ".dsjson": "dsjson",
 } | dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl")
-"""The format by the suffix of a file."""
+"""Format by file suffix."""
 
 
 def files_in(folder: Path, form: str | None) -> list[Path]:

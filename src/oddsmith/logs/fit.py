@@ -1,4 +1,5 @@
-"""fit_log: a policy's state after a log of any size, on one machine or on many."""
+"""fit_log: learn a policy's state from a log of any size, on one machine or a
+cluster."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -76,7 +77,7 @@ class _Counts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The state after a log; `print` it for the guarantees of the theory.
+    """The state after learning a log; `print` shows the guarantees of the theory.
 
     `learnt` is the number of rewards, `waiting` the number of rows without; `kinds` are
     the kinds of the logs; `floor` is the least probability of an eligible arm in any
@@ -93,12 +94,12 @@ class Fit:
     comparison: Comparison | None = None
 
     def state_of(self, policy: Policy) -> State:
-        """The state, for `Agent(policy, start=fit)`."""
+        """Return the state, for `Agent(policy, start=fit)`."""
         return self.state
 
     @property
     def promises(self) -> tuple[str, ...]:
-        """The guarantees of the theory and their limits, a sentence each."""
+        """Return the guarantees of the theory and their limits, one sentence each."""
         sentences = [
             "Whatever the logger did, an expert's weight is its prior times exp(-eta · "
             "its total loss) on the arms that were drawn: what it says of other arms "
@@ -205,7 +206,7 @@ def fit_log(
 
 
 def _bar(reader: LogReader, sources: Sequence[object]) -> Bar:
-    """A bar of the rows of all sources."""
+    """Return a progress bar for the rows of all sources."""
     return Bar("rows", total_rows(reader, sources), every=LINE_EVERY_S)
 
 
@@ -261,7 +262,7 @@ def _compare(
 def _batches(
     policy: Policy, reader: LogReader, source: object, groups: Sequence[int] | None
 ) -> Iterator[Log]:
-    """Batches of a source, without contexts if the log has all advice."""
+    """Yield batches of a source, without contexts if the log has all advice."""
     if reader.arms is None and policy.arms is not None and not isinstance(source, Log):
         reader = replace(reader, arms=tuple(policy.arms))
     is_file = isinstance(source, str | Path)  # a stream can be read only once
@@ -335,7 +336,7 @@ def _fit(state: State, counts: "_Counts") -> Fit:
 
 
 def _row_groups(source: object, reader: LogReader) -> list[_Part]:
-    """The parts of a source that can be read independently."""
+    """Return the parts of a source that can be read independently."""
     if isinstance(source, Log):
         return [(part, None) for part in source.split(reader.rows)]
     if not isinstance(source, str | Path) or not Path(source).is_file():

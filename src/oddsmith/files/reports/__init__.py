@@ -1,4 +1,4 @@
-"""Figures, and the HTML page they stand on."""
+"""Figures, and the HTML page that contains them."""
 
 from oddsmith.files.reports.bounds import plot_bounds
 from oddsmith.files.reports.page import Figure, Section, Table, render, write

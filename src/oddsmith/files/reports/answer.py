@@ -1,5 +1,5 @@
-"""The answer before the tables: a sentence about a difference, and a picture of
-intervals for a terminal."""
+"""Summary before the tables: a sentence about a difference, and a text chart of
+intervals."""
 
 from collections.abc import Sequence
 from math import floor, inf, isnan, log10

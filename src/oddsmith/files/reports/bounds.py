@@ -1,4 +1,4 @@
-"""The figure of bounds against the horizon, for several priors and algorithms."""
+"""Figure of regret bounds against the horizon, for several priors and algorithms."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -92,8 +92,8 @@ def _line(i: int) -> dict[str, Any]:
 
 
 def _write(figure: Any, path: Path) -> None:
-    """Writes the figure by the kind that its path says; SVG follows the theme of its
-    reader."""
+    """Write the figure in the format of the path's suffix; SVG follows the reader's
+    theme."""
     try:
         if path.suffix == ".svg":
             save([figure], path)

@@ -1,5 +1,5 @@
-"""matplotlib's SVG made fit for a page: text stays text, colours follow the theme, many
-can stand on one page."""
+"""Conversion of matplotlib's SVG for HTML pages: text remains text, colours follow the
+theme, and ids are unique."""
 
 import re
 from xml.etree import ElementTree

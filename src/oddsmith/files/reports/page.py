@@ -1,5 +1,5 @@
-"""A report: one HTML file in the look of the service's page, with tables and figures
-inside, and without a script.
+"""A report as one HTML file in the style of the dashboard, with tables and figures,
+without scripts.
 
 It is read from a file, without a network; follows the reader's theme; is printed on
 white; and fits a phone.
@@ -20,15 +20,13 @@ __all__ = ["Figure", "Section", "Table", "render", "write"]
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture (SVG text of one or more panels) and the sentence under it, which says
-    what to see."""
+    """A picture (SVG text of one or more panels) and its caption."""
 
     svg: str
     caption: str
 
     def file(self) -> str:
-        """The picture as an SVG file of its own, which follows the theme of its
-        reader."""
+        """Return the picture as a separate SVG file that follows the reader's theme."""
         return alone(self.svg)
 
 
@@ -171,7 +169,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
-    """Whether a column has numbers; some may be missing."""
+    """Return whether a column has numbers; some may be missing."""
     full = [cell for cell in cells if cell]
     return bool(full) and all(map(_is_number, full))
 

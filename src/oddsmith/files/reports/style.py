@@ -1,5 +1,5 @@
-"""How figures look: colours that all readers can tell apart, a line style and a marker
-beside each colour."""
+"""Style of figures: distinguishable colours, with a line style and a marker for
+each."""
 
 import io
 from importlib import import_module
@@ -73,8 +73,7 @@ _CHARACTERS = 11.5  # characters of a label per inch
 
 
 def check_drawing() -> None:
-    """Refuse a report with figures where they cannot be drawn, before what it is about
-    is computed."""
+    """Raise before a long computation if figures of the report cannot be drawn."""
     import_extra("matplotlib", "reports with figures need", "lab")
 
 
@@ -188,8 +187,7 @@ def save(figures: "list[Figure]", path: Path) -> None:
 
 
 def _finish(panel: "Axes") -> None:
-    """Puts the title to the left, where the eye begins, and plain numbers on log
-    scales."""
+    """Align the title to the left, and use plain numbers on log scales."""
     if title := panel.get_title():
         panel.set_title("")
         panel.set_title(title, loc="left", fontsize=10.5, fontweight="bold")

@@ -1,5 +1,4 @@
-"""Colours and type of pages and reports in both themes, the one place for them in
-Python.
+"""Colours and fonts of pages and reports in both themes, defined only here.
 
 The service's page has the same in its style sheet, and a test holds the two together.
 The eight colours of lines are Okabe and Ito's, darker on light ground and lighter on
