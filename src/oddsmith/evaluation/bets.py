@@ -44,8 +44,8 @@ class Limited(NamedTuple):
 def log_wealth(
     x: Array, mean: Array, looks: int = _LOOKS, limited: Limited | None = None
 ) -> Array:
-    """ln of the wealth (…, looks) of bets that E x (…, T) is above `mean` (…), at so
-    many times at most.
+    """Return the log wealth (…, looks) of bets that E x (…, T) is above `mean` (…), at
+    most at `looks` times.
 
     >>> float(log_wealth(np.ones(100), np.array(1.0))[-1])
     0.0

@@ -1,4 +1,4 @@
-"""The lab: worlds with known truth, exact regret."""
+"""The lab: simulated worlds with known truth and exact regret."""
 
 from oddsmith.lab.bayes import BayesRegret, bayes_regret
 from oddsmith.lab.delays import GeometricDelay

@@ -1,4 +1,5 @@
-"""Bayes regret: the truth is drawn from one prior, the policy starts from another."""
+"""Bayes regret: the truth is drawn from one prior, and the policy starts from
+another."""
 
 from typing import NamedTuple
 

@@ -1,5 +1,5 @@
-"""Checks of policies and worlds in a simulation: some steps at once, because a check
-of each step would take a noticeable part of it."""
+"""Validation of policies and worlds in a simulation, several steps at once, because a
+check per step would be slow."""
 
 import inspect
 from collections.abc import Callable
@@ -110,7 +110,7 @@ class StepChecks:
             self.flush()
 
     def flush(self) -> None:
-        """Check the values that were not checked yet."""
+        """Check the remaining values."""
         first = self._first
         values = self._values[: self._waiting]
         self._first += self._waiting

@@ -1,4 +1,4 @@
-"""When rewards arrive: a fixed number of steps late, or a random one."""
+"""Delays of rewards: fixed or random numbers of steps."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -12,10 +12,10 @@ __all__ = ["Arrivals", "Delay", "GeometricDelay", "arrivals"]
 
 
 class Delay(Protocol):
-    """How late the reward of each step is."""
+    """The delay of the reward of each step."""
 
     def __call__(self, steps: int, rng: np.random.Generator) -> Ints:
-        """Whole numbers of steps (T,), 0 for a reward that is there before the next
+        """Return delays in steps (T,); 0 for a reward that arrives before the next
         decision."""
         ...
 

@@ -1,5 +1,4 @@
-"""The theory as a tool: conditions a loss must meet, regret bounds with all constants,
-tuning."""
+"""Theory: conditions for losses, regret bounds with all constants, and tuning."""
 
 from oddsmith.theory.agnostic import Departure, critical_rate, departure, hedged_bound
 from oddsmith.theory.bounds import (

@@ -1,5 +1,5 @@
-"""When no expert is right: what Hedged promises, and what weights made of prediction
-losses cannot (theory 7)."""
+"""Guarantees without a correct expert: the bound of Hedged, and the limits of weights
+based on prediction losses (theory 7)."""
 
 from math import log, sqrt
 from typing import NamedTuple
@@ -54,8 +54,8 @@ def hedged_bound(
 
 
 class Departure(NamedTuple):
-    """How GTS leaves an expert that predicts worse than another on every arm, whatever
-    its policy earns (theory 7.2).
+    """How GTS abandons an expert that predicts worse than another on every arm,
+    although its policy may earn more (theory 7.2).
 
     Each step shrinks (w_adviser / w_predictor)^power to at most `rate` of it on
     average, so that the adviser's weights of all steps sum to at most `total`. `gap` is
@@ -69,7 +69,7 @@ class Departure(NamedTuple):
     edge: float
 
     def regret(self, steps: float, gamma: float = 0.0) -> float:
-        """The least that GTS loses to the adviser's policy.
+        """Return a lower bound on the regret of GTS against the adviser's policy.
 
         >>> from oddsmith.core.losses import square_loss
         >>> left = departure(
@@ -146,8 +146,8 @@ def departure(
 
 
 def critical_rate(mean: float, prediction: float) -> float:
-    """The eta above which GTS with log loss keeps doubting an expert that says
-    `prediction` where the mean is `mean`.
+    """Return the eta above which GTS with log loss keeps losing trust in an expert that
+    predicts `prediction` if the mean is `mean`.
 
     ln(m / (1 - m)) / ln(f / (1 - f)), against a rival that says 1 - f (theory 7.6): 1
     where the expert is right.
@@ -162,6 +162,6 @@ def critical_rate(mean: float, prediction: float) -> float:
 
 
 def _greedy_values(predictions: Array, means: Array) -> list[float]:
-    """What each expert's best arm earns; ties share."""
+    """Return the expected reward of each expert's best arm, with ties split."""
     best = predictions == predictions.max(axis=1, keepdims=True)
     return [float(means[row].mean()) for row in best]

@@ -47,8 +47,8 @@ REALISABLE = (
 
 
 class Bound(NamedTuple):
-    """A bound on the regret after T steps, the eta and gamma it is for, the terms of
-    its sum, and when it applies."""
+    """A regret bound after T steps: its eta and gamma, the terms of its sum, and its
+    conditions."""
 
     bound: float
     eta: float | None
@@ -65,19 +65,20 @@ def capped(
     gamma: float | None,
     applies: str,
 ) -> Bound:
-    """The sum of the terms, at most T: regret cannot exceed the number of steps."""
+    """Return the sum of the terms, at most T, because regret cannot exceed the number
+    of steps."""
     total = min(sum(terms.values()), float(steps))
     return Bound(total, eta, gamma, terms, f"applies when {applies}")
 
 
 def check_problem(n_arms: int, steps: float) -> None:
-    """Refuses fewer than one arm or one step."""
+    """Raise for fewer than one arm or one step."""
     whole("n_arms", n_arms)
     number("steps", steps, low=1, high=inf)
 
 
 def check_constants(constants: str, beta: float | None) -> None:
-    """Refuses unknown constants, and a beta where nothing depends on it."""
+    """Raise for unknown constants, and for a beta that has no effect."""
     if constants not in ("tight", "paper"):
         raise InvalidInput(f"constants must be 'tight' or 'paper'; got {constants!r}")
     if constants == "tight" and beta is not None:
@@ -240,7 +241,7 @@ def regret_bound(
     constants: Constants = "tight",
     beta: float | None = None,
 ) -> Bound:
-    """A bound on the regret of GTS when the true expert has prior probability `prior`;
+    """Return the regret bound of GTS for a true expert with prior probability `prior`,
     at the best γ if none is given.
 
     constants="paper": Corollary 1 with the paper's kappas. constants="tight": theory
@@ -317,8 +318,8 @@ def bayes_regret_bound(
     beta: float | None = None,
     jensen: bool = False,
 ) -> Bound:
-    """The regret when the truth is drawn from p* and GTS uses p: sqrt(L) becomes Σ_i
-    p*_i sqrt(ln 1/p_i).
+    """Return the Bayes regret bound if the truth is drawn from p* and GTS uses the
+    prior p: sqrt(L) becomes Σ_i p*_i sqrt(ln 1/p_i).
 
     With jensen=True, sqrt(H(p*) + KL(p*, p)), Corollary 2 as printed, which is never
     smaller.

@@ -1,5 +1,5 @@
-"""Continuous classes: any with a covering number, and linear and logistic ones with
-their exact posterior.
+"""Continuous classes of experts: bounds by covering numbers, and by exact posteriors
+for linear and logistic classes.
 
 All are the refined theorem (theory 3.4) with another number in the place of L =
 ln(1/p): what it takes to name a neighbour of the truth, and what that neighbour's
@@ -342,7 +342,7 @@ def _kind(kind: str, margin: float | None) -> _Kind:
 
 
 def _log_size(log_cover: LogCover, radius: float) -> float:
-    """ln N(ε), checked."""
+    """Return ln N(ε), or raise if it is invalid."""
     size = log_cover(radius)
     if not size >= 0:
         raise InvalidInput(

@@ -1,5 +1,5 @@
-"""From a loss to its coefficient (eta, c), in squared gaps: proved for log and square
-loss and for formulas, found for others."""
+"""Coefficient (eta, c) of a loss, in squared gaps: proved for log loss, square loss and
+formulas, numerical for others."""
 
 from functools import lru_cache
 from math import inf
@@ -63,7 +63,7 @@ def coefficient_at(loss: AnyLoss, eta: float) -> Coefficient:
 
 
 def largest_shift(loss: AnyLoss, beta: float | None) -> float:
-    """The largest |lhat|: 1 for square loss, beta/2 for log loss."""
+    """Return the largest |lhat|: 1 for square loss, beta/2 for log loss."""
     if isinstance(loss, Scaled):
         return largest_shift(loss.loss, beta) / loss.beta
     if isinstance(loss, Certificate):
@@ -81,8 +81,7 @@ def largest_shift(loss: AnyLoss, beta: float | None) -> float:
 
 
 def caveat(loss: AnyLoss) -> str:
-    """What must be added to "applies when" for a loss whose constants are not
-    proved."""
+    """Return the caveat for a loss whose constants are not proved."""
     if isinstance(loss, Scaled):
         return caveat(loss.loss)
     if not isinstance(loss, Certificate):

@@ -1,5 +1,5 @@
-"""Who has what, and when: the bounds of GTS, its relatives and their limits, side by
-side (theory 9.3)."""
+"""Comparison of regret bounds: GTS, related algorithms and lower bounds (theory
+9.3)."""
 
 from math import inf, log1p
 from typing import Any, Literal, NamedTuple
@@ -44,7 +44,7 @@ class Promise(NamedTuple):
     status: Status
 
     def says_nothing(self, steps: float) -> bool:
-        """Whether every algorithm keeps the promise."""
+        """Return whether the bound is trivial, because every algorithm satisfies it."""
         if self.bound is None:
             return False
         if self.status == "lower bound":
@@ -60,8 +60,8 @@ def compare(
     entropy: float | None = None,
     confidence: float = 0.95,
 ) -> list[Promise]:
-    """Every bound for the problem: grouped by what has to hold, the smallest first; the
-    lower bounds at the end.
+    """Return all bounds for the problem, grouped by assumption, smallest first, with
+    lower bounds last.
 
     `prior` is that of the truth (of the least likely expert, where regret is to
     policies), `entropy` that of the prior; 1/prior equally likely experts if None.
@@ -89,7 +89,7 @@ def compare(
 
 
 def _check_entropy(entropy: float, prior: float) -> None:
-    """Refuses an entropy that no prior with this probability of the truth has."""
+    """Raise for an entropy that no prior with this probability of the truth has."""
     number("entropy", entropy, low=0, high=inf)
     least = prior * log_inverse(prior)
     if prior < 1:
@@ -102,7 +102,7 @@ def _check_entropy(entropy: float, prior: float) -> None:
 
 
 def _right(n_arms: int, steps: float, prior: float, entropy: float) -> list[Promise]:
-    """One expert is right, whichever, and contexts are anything."""
+    """Return bounds for one correct expert and arbitrary contexts."""
     size: Any = {"n_arms": n_arms, "steps": steps, "prior": prior}
     tuned = regret_bound("log", **size)
     paper = regret_bound("square", constants="paper", **size)
@@ -129,7 +129,7 @@ def _right(n_arms: int, steps: float, prior: float, entropy: float) -> list[Prom
 def _others(
     n_arms: int, steps: float, prior: float, entropy: float, confidence: float
 ) -> list[Promise]:
-    """More is known about the world, or less."""
+    """Return bounds under stronger or weaker assumptions."""
     size: Any = {"n_arms": n_arms, "steps": steps, "prior": prior}
     thompson = thompson_bound(entropy=entropy, n_arms=n_arms, steps=steps)
     elimination = regressor_elimination_bound(confidence=confidence, **size)
@@ -149,7 +149,7 @@ def _others(
 
 
 def _limits(n_arms: int, steps: float, prior: float) -> list[Promise]:
-    """Lower bounds."""
+    """Return lower bounds."""
     floor = 0.0
     if n_arms > 1:
         floor = sampling_floor(steps=steps, prior=prior)

@@ -38,7 +38,7 @@ _TOLERANCE = 1e-10
 
 
 Rewards: TypeAlias = Literal["unit", "binary"]
-"""Rewards anywhere in [0, 1], or 0 and 1 alone."""
+"""Rewards anywhere in [0, 1], or only 0 and 1."""
 
 
 class Counterexample(NamedTuple):

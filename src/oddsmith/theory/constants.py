@@ -1,5 +1,5 @@
-"""The constants of the theory: kappa_1, kappa_2, and the coefficients of Lemma 1,
-paper's and tight.
+"""Constants of the theory: kappa_1, kappa_2 and the coefficients of Lemma 1, in the
+paper's and in tight form.
 
 Notation: K arms, L = ln(1/p_1), lhat = shifted loss, beta = range of the raw log-loss
 ratios (V = beta/2).
@@ -57,7 +57,7 @@ def loss_name(loss: Loss | str) -> str:
 
 
 def loss_function(loss: Loss | str) -> Loss:
-    """The loss itself, where it is given by its name in `LOSSES`."""
+    """Return the loss function for a name in `LOSSES`, or the given function."""
     if not isinstance(loss, str):
         return loss
     if loss not in LOSSES:
@@ -201,5 +201,5 @@ def best_gamma(b: float, t: float) -> float:
 
 
 def log_inverse(prior: float) -> float:
-    """L = ln(1/p) of a prior probability in (0, 1]."""
+    """Return L = ln(1/p) for a prior probability p in (0, 1]."""
     return -log(number("prior", prior, low=0, high=1, open_low=True))

@@ -94,23 +94,24 @@ class Expression:
         return operation(*(_node(part) for part in inputs))
 
     def power(self, exponent: int) -> "Expression":
-        """The whole power."""
+        """Return the integer power."""
         return Expression("power", (self,), Fraction(exponent))
 
     def sqrt(self) -> "Expression":
-        """The square root."""
+        """Return the square root."""
         return Expression("sqrt", (self,))
 
     def exp(self) -> "Expression":
-        """The exponential."""
+        """Return the exponential."""
         return Expression("exp", (self,))
 
     def log(self) -> "Expression":
-        """The logarithm."""
+        """Return the logarithm."""
         return Expression("log", (self,))
 
     def evaluate(self, lift: Callable[[Fraction], Any], g: Any, r: Any) -> Any:
-        """The formula at these quantities; `lift` makes a quantity of a number.
+        """Evaluate the formula for these values; `lift` converts a number to their
+        type.
 
         Arrays are quantities, and so is whatever has + - * / and the methods `power`,
         `sqrt`, `exp` and `log`.
@@ -239,7 +240,7 @@ _R = Expression("r")
 
 @dataclass(frozen=True)
 class FormulaLoss:
-    """A loss given as text of g and r; it is called like any loss."""
+    """A loss given as a formula in g and r, callable like any loss."""
 
     text: str
 
@@ -253,7 +254,7 @@ class FormulaLoss:
 
 
 def parse_loss(text: str) -> FormulaLoss:
-    """A loss from a formula such as "(g - r)**2" or "-r*log(g) - (1-r)*log(1-g)".
+    """Parse a loss such as "(g - r)**2" or "-r*log(g) - (1-r)*log(1-g)".
 
     >>> float(parse_loss("(g - r)**2")(0.5, 1.0))
     0.25
@@ -312,14 +313,14 @@ class Formula:
 
     @classmethod
     def of(cls, whole: Expression) -> "Formula":
-        """The formula of a loss for any reward."""
+        """Return the formula of a loss for any reward."""
         one = whole.evaluate(_node_of, _G, _node_of(Fraction(1)))
         zero = whole.evaluate(_node_of, _G, _node_of(Fraction(0)))
         return cls(one, zero, whole)
 
 
 def trace_loss(loss: Loss) -> Formula | None:
-    """The formula of a loss, by calling it with symbols; None where that fails.
+    """Return the formula of a loss by calling it with symbols; None if that fails.
 
     The function must do with symbols what it does with numbers; at some hundred points
     this is checked.

@@ -22,7 +22,7 @@ _ONE: Polynomial = {(): Fraction(1)}
 
 
 class TooLarge(Exception):
-    """A formula whose polynomials have too many terms to be expanded."""
+    """A formula's polynomials have too many terms to expand."""
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Field:
     known: dict[tuple[str, str], "Ratio"] = field(default_factory=dict)
 
     def number(self, value: Fraction | int) -> "Ratio":
-        """A constant."""
+        """Return a constant."""
         top: Polynomial = {}
         if value:
             top = {(): Fraction(value)}

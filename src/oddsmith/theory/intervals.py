@@ -40,7 +40,8 @@ class Interval:
 
     @classmethod
     def of(cls, number: Number) -> "Interval":
-        """The narrowest interval that contains a number; arrays are points."""
+        """Return the narrowest interval that contains a number; an array gives
+        points."""
         if isinstance(number, Interval):
             return number
         if isinstance(number, np.ndarray):
@@ -54,7 +55,7 @@ class Interval:
         return cls(near, _up(near))
 
     def within(self, other: "Interval") -> "Interval":
-        """What two enclosures of the same number have in common."""
+        """Return the intersection of two enclosures of the same number."""
         low = np.maximum(self.lo, other.lo)
         high = np.minimum(self.hi, other.hi)
         return Interval(low, high)
@@ -143,7 +144,7 @@ class Interval:
 
     @property
     def magnitude(self) -> Array:
-        """The largest absolute value."""
+        """Return the largest absolute value."""
         low = np.abs(self.lo)
         high = np.abs(self.hi)
         size: Array = np.maximum(low, high)
@@ -151,7 +152,7 @@ class Interval:
 
     @property
     def middle(self) -> Array:
-        """A point inside."""
+        """Return a point inside."""
         width = self.hi - self.lo
         middle: Array = self.lo + width / 2
         not_below = np.maximum(middle, self.lo)

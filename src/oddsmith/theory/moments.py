@@ -55,7 +55,7 @@ def slopes(loss: Loss, points: Array, low: float, high: float) -> tuple[Array, A
 
 
 def weight_at(loss: Loss, grid: Array) -> Array:
-    """w = l0' - l1' at the points of the grid."""
+    """Return w = l0' - l1' at the points of the grid."""
     low = float(grid[0])
     high = float(grid[-1])
     one, zero = slopes(loss, grid, low, high)

@@ -45,16 +45,16 @@ class Proof:
 
     @property
     def w_min(self) -> float:
-        """A lower bound of the weight."""
+        """Return a lower bound of the weight."""
         return float(self.weight.lo.min())
 
     @property
     def w_max(self) -> float:
-        """An upper bound of the weight."""
+        """Return an upper bound of the weight."""
         return float(self.weight.hi.max())
 
     def scale(self) -> float:
-        """An upper bound of |lhat|; both losses are monotone."""
+        """Return an upper bound of |lhat|; both losses are monotone."""
         low = Interval.of(float(self.edges[0]))
         high = Interval.of(float(self.edges[-1]))
         one = self.formula.one
@@ -223,7 +223,7 @@ class Weight:
     fraction: tuple[list[Fraction], list[Fraction]] | None
 
     def __call__(self, x: Interval) -> tuple[Interval, Interval]:
-        """The weight and its slope."""
+        """Return the weight and its slope."""
         one = _slopes(self.formula.one, x)
         zero = _slopes(self.formula.zero, x)
         weight = zero.value - one.value

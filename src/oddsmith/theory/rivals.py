@@ -1,5 +1,5 @@
-"""The bounds of GTS's relatives over the same experts, for comparison (theory, section
-5)."""
+"""Regret bounds of related algorithms over the same experts, for comparison (theory,
+section 5)."""
 
 from math import log, sqrt
 

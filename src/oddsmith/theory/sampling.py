@@ -1,5 +1,5 @@
-"""Sampling from a posterior without optimism: what it has, and what it cannot have
-(theory 9.1, 9.2)."""
+"""Posterior sampling without optimism: its bounds and their limits (theory 9.1,
+9.2)."""
 
 from math import inf, log, sqrt
 

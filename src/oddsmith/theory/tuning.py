@@ -1,5 +1,5 @@
-"""Tuning: which eta and gamma, what a better prior is worth, how long until learning
-has paid."""
+"""Tuning: best eta and gamma, the value of a better prior, and the steps needed for a
+given regret."""
 
 from bisect import bisect_left
 from math import inf

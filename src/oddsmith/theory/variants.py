@@ -1,5 +1,5 @@
-"""The bound under other circumstances: confidence, delay, misspecification, switching
-truth, changing arms.
+"""Variants of the bound: high probability, delay, misspecification, switching truth,
+changing arms.
 
 All are the refined theorem (theory 3.4) with another number in the place of L =
 ln(1/p).

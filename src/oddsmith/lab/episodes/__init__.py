@@ -1,5 +1,5 @@
-"""Episodes: worlds of states and steps, and policies whose odds are exact given the
-episode so far."""
+"""Episodic problems: worlds with states and steps, and policies with exact propensities
+given the episode so far."""
 
 from oddsmith.lab.episodes.agent import EpisodeAgent
 from oddsmith.lab.episodes.conjugate import CountState, TabularPosteriorSampling

@@ -1,4 +1,4 @@
-"""EpisodeAgent: a policy for episodes with its state, for people who want an object."""
+"""EpisodeAgent: an episodic policy together with its state."""
 
 from os import PathLike
 from pathlib import Path
