@@ -201,5 +201,5 @@ def best_gamma(b: float, t: float) -> float:
 
 
 def log_inverse(prior: float) -> float:
-    """Return L = ln(1/p) for a prior probability p in (0, 1)."""
+    """Return L = ln(1/p) for a prior probability p in (0, 1]."""
     return -log(number("prior", prior, low=0, high=1, open_low=True))
