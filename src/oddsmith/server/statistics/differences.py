@@ -8,6 +8,7 @@ functions and rows.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ _CONTROL, _TARGET = 1, 0
 _MOST_ARMS = 20
 """Maximum number of arms that are candidates."""
 _WAIT = 128
+_UNITS = 1 << 60
 _REWARD = Metric(REWARD, role="primary", high=1.0)
 _UNIT = RewardScale(0.0, 1.0)
 
@@ -69,13 +71,22 @@ class _Row(NamedTuple):
     sign: int
 
 
+def _exact(value: float) -> int:
+    """Return a number in units of 2^-60: sums of these do not depend on the order."""
+    return int(value * _UNITS)
+
+
+def _exact_sum(values: Array) -> int:
+    return sum(map(int, (values * _UNITS).tolist()))
+
+
 @dataclass(slots=True)
 class _Mean:
     """The sums of one policy in one metric: Σ w r, Σ w, and for the control the bets on
     its mean."""
 
-    total: float = 0.0
-    weight: float = 0.0
+    total: int = 0
+    weight: int = 0
     bets: Any = field(default_factory=no_mean_units)
 
     @property
@@ -85,8 +96,8 @@ class _Mean:
 
     def add(self, weights: Array, reward: Array, sign: int) -> None:
         """Add rows, or subtract them if `sign` is -1."""
-        self.total += sign * float(weights @ reward)
-        self.weight += sign * float(weights.sum())
+        self.total += sign * _exact_sum(weights * reward)
+        self.weight += sign * _exact_sum(weights)
 
     def bet(self, weights: Array, reward: Array, sign: int) -> None:
         """Add the terms of rows to the bets."""
@@ -186,7 +197,7 @@ class _Unit:
 
     group: int
     share: float
-    totals: dict[str, float] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -310,13 +321,14 @@ class Differences:
         if drawn.unit is not None:
             unit = self.units.setdefault(drawn.unit, unit)
         elif before is not None:
-            unit.totals[name] = before
+            unit.totals[name] = _exact(before)
         total = unit.totals.get(name)
-        now = (total or 0.0) + value - (before or 0.0)
+        now = (total or 0) + _exact(value) - _exact(before or 0.0)
         unit.totals[name] = now
         odds = np.array([1 - unit.share, unit.share])
         row = _Row(unit.group, odds, _TARGET_ODDS, _CONTROL_ODDS, 0.0, 1)
-        self._wait((name, POLICY), row, now, total)
+        before = None if total is None else total / _UNITS
+        self._wait((name, POLICY), row, now / _UNITS, before)
 
     def _wait(
         self, key: tuple[str, str], row: _Row, value: float, before: float | None
@@ -350,11 +362,11 @@ class Differences:
                 pack_units(pair.paired.units.ravel()),
                 pack_units(pair.control.bets.ravel()),
             ]
-            for key, pair in now.pairs.items()
+            for key, pair in sorted(now.pairs.items(), key=itemgetter(0))
         ]
         units = [
             [name, unit.group, unit.share, unit.totals]
-            for name, unit in now.units.items()
+            for name, unit in sorted(now.units.items(), key=itemgetter(0))
         ]
         metrics = {name: one.to_json() for name, one in now.metrics.items()}
         scale = [self.scale.low, self.scale.high]

@@ -20,8 +20,8 @@ async def results(experiment: Experiment, _: m.Query) -> f.ResultsAnswer:
     """Compare the policy and each arm with the control."""
     position = experiment.follower.now.position
     differences = experiment.follower.sums.differences.settled_copy()
-    candidates = dict.fromkeys(candidate for _, candidate in differences.pairs)
-    arms = [candidate for candidate in candidates if candidate != POLICY]
+    candidates = {candidate for _, candidate in differences.pairs}
+    arms = [arm for arm in experiment.arms or () if arm in candidates]
     control = experiment.design.control
     holdout = experiment.design.holdout
     share = None
