@@ -133,5 +133,5 @@ def test_a_slot_is_rewarded_by_slate_and_name(tmp_path: Path) -> None:
             match="id must be given, or slate and slot in its place; got slate",
         ):
             answered(served, CALLS.reward(slate="p", reward=1))
-        with pytest.raises(od.InvalidInput, match="reward must be given"):
+        with pytest.raises(od.InvalidInput, match="reward or metrics must be given"):
             answered(served, CALLS.reward(slate="p", slot="top"))

@@ -360,12 +360,3 @@ def test_linear_scores_are_called_so() -> None:
     assert "mean linear score" in str(
         particles.explain(particles.init(), np.ones((2, 1)))
     )
-
-
-@pytest.mark.parametrize(
-    ("verb", "meant"),
-    [("sample", "decide"), ("draw", "decide"), ("learn_one", "learn")],
-)
-def test_verbs_of_other_libraries(verb: str, meant: str) -> None:
-    with pytest.raises(AttributeError, match=rf"did you mean {meant}\? It has"):
-        getattr(od.Agent(od.auto(ARMS), seed=1), verb)

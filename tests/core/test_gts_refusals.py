@@ -160,7 +160,7 @@ def test_what_a_decision_must_carry(any_kernels: str) -> None:
     slept = one._replace(advice=np.array([0.5, np.nan, 0.5]))
     with pytest.raises(
         od.InvalidInput,
-        match=r"^decision must carry the log weights it was drawn with, for an expert",
+        match=r"^decision must carry the log weights it was drawn with, because an expert",
     ):
         policy.update(policy.init(), slept, 1.0)
     with pytest.raises(

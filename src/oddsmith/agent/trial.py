@@ -168,14 +168,14 @@ class Trial:
             raise InvalidInput(
                 "metrics must be given for one decision at a time; got many decisions"
             )
-        self.record(decision, metrics)
-        if reward is not None:
-            return reward
-        if not self.reward_weights:
+        if reward is None and not self.reward_weights:
             raise InvalidInput(
                 "reward must be given, or the agent's reward_weights; got neither. "
                 "record(decision, metrics=…) records amounts without a reward"
             )
+        self.record(decision, metrics)
+        if reward is not None:
+            return reward
         amounts = self._amounts.get(decision.step, {})
         missing = [name for name in self.reward_weights if name not in amounts]
         if missing:
