@@ -134,7 +134,7 @@ ASSUMPTIONS = {
     "bootstrap": "many rows, none of them heavy",
     "bernstein": "independent rows of one law, looked at once",
     "anytime": (
-        "at every row at once: the mean value of the rows so far, which may drift"
+        "at every row at once, for the mean value of the rows so far, which may drift"
     ),
     "anytime_constant": "at every row at once, if the value is the same in all rows",
 }
