@@ -354,5 +354,5 @@ def test_values_that_are_none(tmp_path: Path, values: str, match: str) -> None:
             '"x"', "{}"
         )
     )
-    with pytest.raises(InvalidInput, match="in a file with arms"):
+    with pytest.raises(InvalidInput, match="needs arms in the same file"):
         read_policy(site)
