@@ -23,7 +23,6 @@ from oddsmith.contexts.metrics import Metric, check_amounts
         ({"limit": 0.1}, 'must be "guardrail"'),
         ({"action": "pause"}, 'must be "guardrail"'),
         ({"role": "primary", "ratio": ("a", "b")}, "for a ratio"),
-        ({"window_s": 0.0}, "metrics.revenue.window_s"),
         ({"matters": 0.0}, "metrics.revenue.matters"),
         ({"role": "guardrail", "limit": 0.1, "action": "stop"}, "pause, pause_arm"),
     ],

@@ -27,7 +27,7 @@ class Metric:
 
     Amounts are in [low, high]; what is outside is refused. `cap` C evaluates min(y, C)
     in place of y: the mean of amounts without an upper end has no confidence interval.
-    `default` counts where no amount came until `window_s` seconds after the decision.
+    `default` counts if no amount has come when the reward of the decision is settled.
 
     `better` is the direction of improvement. A guardrail has a `limit`: the largest
     harm that is accepted, relative to the control's value (0.1 is 10 %), or absolute
@@ -47,7 +47,6 @@ class Metric:
     high: float = inf
     cap: float | None = None
     default: float | None = None
-    window_s: float | None = None
     limit: float | None = None
     is_absolute: bool = False
     action: Literal["pause", "pause_arm"] | None = None
@@ -64,8 +63,6 @@ class Metric:
         self._check_choice("better", self.better, ("higher", "lower"))
         self._check_choice("action", self.action, (None, "pause", "pause_arm"))
         self._check_range()
-        if self.window_s is not None:
-            number(self._of("window_s"), self.window_s, low=1e-3, high=1e10)
         if self.matters is not None:
             number(self._of("matters"), self.matters, low=0, high=1e6, open_low=True)
         self._check_guardrail()

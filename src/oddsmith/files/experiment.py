@@ -167,7 +167,7 @@ def _metric(name: str, table: Keys) -> Metric:
         "is_absolute": limit_is == "absolute",
         "ratio": None if ratio is None else tuple(ratio),
     }
-    for key in ("low", "high", "cap", "default", "window_s", "limit", "matters"):
+    for key in ("low", "high", "cap", "default", "limit", "matters"):
         if table.get(key, None) is not None:
             settings[key] = table.number(key, low=-inf, high=inf)
     try:
