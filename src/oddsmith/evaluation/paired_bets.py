@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Ints, number
+from oddsmith.core.decision import LEAST_PROPENSITY
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import MeanBets, Sums, running_bound
 from oddsmith.evaluation.terms import PolicyRows
@@ -135,7 +136,8 @@ def pair_odds(
     (4.0, -1.3333333333333333, 1.0)
     """
     change = target - control
-    could_be_drawn = odds > 0
+    # 1 / odds of an arm below it overflows; no input has such an arm drawn
+    could_be_drawn = odds >= LEAST_PROPENSITY
     apart = np.zeros_like(change)
     np.divide(change, odds, out=apart, where=could_be_drawn)
     missing = np.where(could_be_drawn, 0.0, change)

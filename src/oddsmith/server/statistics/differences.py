@@ -141,7 +141,7 @@ class _Pair:
             pairs = pair_odds(arm, odds, target, control, reward)
             self._add_pairs(pairs, sign)
             places = np.arange(len(some))
-            drawn = np.maximum(odds[places, arm], LEAST_PROPENSITY)
+            drawn = odds[places, arm]
             self.target.add(target[places, arm] / drawn, reward, sign)
             own = control[places, arm] / drawn
             self.control.add(own, reward, sign)
@@ -296,7 +296,7 @@ class Differences:
             self._take_unit(name, value, before, drawn)
             return
         control = _control_of(drawn)
-        if control is None or drawn.holdout >= 1 or drawn.odds_drawn <= 0:
+        if control is None or drawn.holdout >= 1 or drawn.odds_drawn < LEAST_PROPENSITY:
             return
         policy = _policy_of(drawn, control)
         if policy is None:
