@@ -1,5 +1,6 @@
 """Agents with a holdout and metrics: propensities, groups, outcomes and their log."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -159,3 +160,14 @@ def test_what_an_agent_cannot_know_is_refused() -> None:
         agent.record(decision._replace(step=99), metrics={"revenue": 1})
     with pytest.raises(od.InvalidInput, match="keeps none"):
         od.Agent(_policy(), 7, ARMS).outcomes()
+
+
+def test_a_loaded_agent_goes_on_with_its_holdout(tmp_path: Path) -> None:
+    holdout = Holdout(0.5, "arm:old", by="unit")
+    agent = od.Agent(_policy(), 7, ARMS, holdout=holdout)
+    units = [f"u{i}" for i in range(20)]
+    groups = [agent.decide(0, unit=unit).group for unit in units]
+    assert set(groups) == {"policy", "control"}
+    agent.save(tmp_path / "agent.npz")
+    again = od.Agent.load(tmp_path / "agent.npz", _policy(), holdout=holdout)
+    assert [again.decide(0, unit=unit).group for unit in units] == groups

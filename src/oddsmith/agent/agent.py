@@ -412,11 +412,16 @@ class Agent:
         policy: Policy,
         *,
         experts: Mapping[str, object] | None = None,
+        holdout: Holdout | None = None,
+        metrics: Iterable[Metric] = (),
+        reward_weights: Mapping[str, float] | None = None,
     ) -> "Agent":
         """Return the agent that `save` wrote. `policy` is the policy that the agent was
         made with, or its last one.
 
-        `experts` are the experts that joined since then, by name.
+        `experts` are the experts that joined since then, by name. The file contains no
+        holdout and no metrics: give them again. Units keep their groups; days of a ramp
+        are counted from the first decision after the load.
         """
         meta = saving.read_meta(Path(path))
         changes = meta.get("expert_changes", [])
@@ -426,7 +431,14 @@ class Agent:
         with warnings.catch_warnings():
             # do not repeat the warning: it was given when the agent was first made
             warnings.simplefilter("ignore", NoExploration)
-            agent = cls(policy, meta["seed"], meta["arms"])
+            agent = cls(
+                policy,
+                meta["seed"],
+                meta["arms"],
+                holdout=holdout,
+                metrics=metrics,
+                reward_weights=reward_weights,
+            )
         agent._state = state
         agent._steps = meta["steps"]
         agent._changes = changes
