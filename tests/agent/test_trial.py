@@ -86,6 +86,33 @@ def test_ramps_and_ends_follow_the_clock() -> None:
     assert shares == [0.9, 0.9, 0.1, 0.1, 1.0]
 
 
+@pytest.mark.parametrize("by", ["decision", "unit"])
+def test_all_slots_of_a_slate_are_in_one_group(by: Any) -> None:
+    """A slate is one unit of the comparison, and a visitor all of its slates."""
+    holdout = Holdout(0.5, "arm:old", by=by)
+    policy = od.Bounded(od.BetaThompsonSampling(3), floors=0.1)
+    agent = od.Agent(policy, 7, ARMS, holdout=holdout)
+    slates = []
+    for visit in range(60):
+        unit = {"unit": f"u{visit % 20}"} if by == "unit" else {}
+        slate = agent.decide_slate({}, slots=2, **unit)
+        (group,) = {one.group for one in slate}
+        if group == "control":
+            assert [one.arm for one in slate] == ["old", "new"]
+            assert [one.propensity for one in slate] == [1.0, 1.0]
+        slates.append(slate)
+    decisions = [one for slate in slates for one in slate]
+    groups = {(one.unit, one.group) for one in decisions}
+    assert len(groups) == (20 if by == "unit" else 60)
+    assert {group for _, group in groups} == {"policy", "control"}
+    if by == "unit":
+        with pytest.raises(od.InvalidInput, match="unit must be given"):
+            agent.decide_slate({}, slots=2)
+    totals = unit_log(od.Log.of(decisions, np.ones(len(decisions)))).metric
+    assert totals is not None
+    assert totals.ravel().tolist() == [120 / len(groups)] * len(groups)
+
+
 def test_amounts_make_the_reward() -> None:
     weights = {"revenue": 0.01, "refunds": -0.02}
     metrics = [REVENUE, Metric("refunds", better="lower", high=20.0)]

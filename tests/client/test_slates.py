@@ -44,7 +44,12 @@ def test_slots_are_sent_as_plain_json() -> None:
     ]
     body = sent(
         CALLS.decide_slate(
-            {"hour": 9}, arms=["a", "b", "c"], slots=slots, deferred=True, id="p"
+            {"hour": 9},
+            arms=["a", "b", "c"],
+            slots=slots,
+            unit="ann",
+            deferred=True,
+            id="p",
         )
     )
     first = {
@@ -54,6 +59,7 @@ def test_slots_are_sent_as_plain_json() -> None:
     }
     assert body.pop("slots") == [first, {"name": "side"}]
     assert body == {
+        "unit": "ann",
         "context": {"hour": 9},
         "arms": ["a", "b", "c"],
         "deferred": True,

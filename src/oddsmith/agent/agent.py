@@ -177,6 +177,7 @@ class Agent:
         arms: object = None,
         slots: object = 3,
         eligible: object = None,
+        unit: str | None = None,
     ) -> list[Decision]:
         """Choose an arm for each slot of a page: the first from all arms, each next one
         from the remaining arms.
@@ -185,7 +186,9 @@ class Agent:
         the key "slot", the number of the slot from 1 on, and the slot's features; a row
         of numbers gets them as further numbers. Propensities are exact given the slots
         before, whose arms are not in `eligible`. Each decision is learnt like any
-        other.
+        other. With a holdout, all slots are in one group: that of the `unit` where the
+        holdout is by unit, and otherwise that of the slate, whose first step is
+        recorded as the unit.
         """
         places = slots_of(slots)
         with self._reading:
@@ -193,9 +196,11 @@ class Agent:
             page = call_of(now.policy, now.arms, context, arms, eligible)
             calls = slate_of(page, context, places)
             first = self._take(len(calls))
+            slate = str(first)
 
             def decide_slot(call: Call, place: int) -> Decision:
-                return self._decide_one(now, call, call.context, first + place)
+                step = first + place
+                return self._decide_one(now, call, call.context, step, unit, slate)
 
             try:
                 return fill_slots(calls, decide_slot)
@@ -503,9 +508,10 @@ class Agent:
         call: Call,
         context: Context,
         step: int,
-        unit: str | None = None,
+        unit: str | None,
+        slate: str | None = None,
     ) -> Decision:
-        """Return the decision of a call for one context."""
+        """Return the decision of a call for one context, or for a slot of a slate."""
         odds = self._odds(now, call, step)
         shape = odds.propensities.shape
         if len(shape) != 1:
@@ -514,13 +520,14 @@ class Agent:
                 f"shape {shape}"
             )
         uniform = self._uniforms(step)
-        assigned = self._trial.assign(now.policy, odds, call, step, unit)
+        assigned = self._trial.assign(now.policy, odds, call, step, unit, slate)
         if assigned is not None:
             odds = assigned.odds
         decision = draw(odds, context, uniform, eligible=call.mask, step=step)
         decision = call.name_arm(decision, now.experts)
         if assigned is not None:
-            decision = assigned.record(decision, unit)
+            page = None if assigned.group is None else slate
+            decision = assigned.record(decision, unit or page)
         return self._trial.note(decision)
 
     def _decide_rows(self, now: "_Current", call: Call, steps: Ints) -> Decision:

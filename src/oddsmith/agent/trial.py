@@ -14,11 +14,9 @@ from oddsmith.core.draw import Uniforms
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import hint
 from oddsmith.core.policy import Policy
-from oddsmith.policies.holdout import Assignment, Holdout
+from oddsmith.policies.holdout import Assignment, Holdout, HoldoutRun
 
 __all__ = ["Outcomes", "Trial"]
-
-_DAY_S = 86_400.0
 
 
 class Outcomes(NamedTuple):
@@ -59,9 +57,9 @@ class Trial:
                 "control must be known to the agent; decisions of an incumbent are "
                 "reported to a service, or logged by the caller"
             )
-        self._uniforms = uniforms
-        self._clock = clock
-        self._started: float | None = None
+        self._run: HoldoutRun | None = None
+        if holdout is not None:
+            self._run = HoldoutRun(holdout, uniforms, clock)
         self._lock = threading.Lock()
         self._decisions: dict[int, Decision] = {}
         self._rewards: dict[int, float] = {}
@@ -78,61 +76,55 @@ class Trial:
             self.holdout.control.check_arms(arms)
 
     def assign(
-        self, policy: Policy, odds: Odds, call: Call, step: int, unit: str | None
+        self,
+        policy: Policy,
+        odds: Odds,
+        call: Call,
+        step: int,
+        unit: str | None,
+        slate: str | None = None,
     ) -> Assignment | None:
-        """Return the propensities of a draw, and the values recorded with the
-        decision."""
-        holdout = self.holdout
-        has_units = holdout is not None and holdout.by == "unit"
+        """Return the propensities of a draw, and the values recorded with the decision.
+
+        `slate` identifies the slate of which the decision is a slot.
+        """
+        run = self._run
+        has_units = run is not None and run.has_units
         if has_units and unit is None:
             raise InvalidInput("unit must be given: the holdout is by unit; got none")
         if unit is not None and not has_units:
             raise InvalidInput(
                 f"unit must be left out where no holdout is by unit; got {unit!r:.60}"
             )
-        if holdout is None:
+        if run is None:
             return None
         n_arms = odds.propensities.shape[-1]
-        control = holdout.control.odds(
+        control = run.holdout.control.odds(
             call.question, call.names, call.mask, n_arms, step=step
         )
-        share = self._share(holdout)
-        group = None
-        if has_units or holdout.is_aa:
-            key = str(step) if unit is None else unit
-            group = holdout.group_of(self._uniforms, key, share)
-        return holdout.assign(policy, odds, control, share, group)
+        return run.assign(policy, odds, control, id=str(step), unit=unit, slate=slate)
 
     def assign_rows(
         self, policy: Policy, odds: Odds, call: Call, steps: Ints
     ) -> Assignment | None:
         """Return the propensities of many draws with the same share."""
-        holdout = self.holdout
-        if holdout is None:
+        run = self._run
+        if run is None:
             return None
-        if holdout.by == "unit" or holdout.is_aa:
+        if run.has_units or run.holdout.is_aa:
             raise InvalidInput(
                 "decide_batch is for holdouts by decision; decide units, and A/A "
                 "tests, one by one"
             )
         rows = len(steps)
         n_arms = odds.propensities.shape[-1]
-        control = holdout.control.odds(
+        control = run.holdout.control.odds(
             call.question, call.names, call.mask, n_arms, rows=rows
         )
-        share = self._share(holdout)
-        assigned = holdout.assign(policy, odds, control, share)
+        share = run.share()
+        assigned = run.holdout.assign(policy, odds, control, share)
         shares: Any = np.full(rows, share)
         return assigned._replace(share=shares)
-
-    def _share(self, holdout: Holdout) -> float:
-        """Return the current share. Days are counted from the first decision."""
-        if not holdout.ramp and holdout.end_day is None:
-            return holdout.share
-        now = self._clock()
-        if self._started is None:
-            self._started = now
-        return holdout.share_on((now - self._started) / _DAY_S)
 
     def note(self, decision: Decision) -> Decision:
         """Record decisions, and return them."""

@@ -118,6 +118,7 @@ class Calls(Sending):
         slots: object = 3,
         id: str | None = None,
         eligible: Sequence[str] | None = None,
+        unit: str | None = None,
         deferred: bool = False,
         odds: bool | None = None,
         fallback: Sequence[str] | Mapping[str, float] | None = None,
@@ -127,12 +128,13 @@ class Calls(Sending):
 
         `slots` is how many there are, or a list of `Slot`, or of dicts, which may have
         the `incumbent` of a slot. Each has a reward of its own, by the id of its
-        decision. `fallback` is a list with an arm for each slot, or a dict of odds from
-        which slots are drawn in order, each from the arms that are left. The rest is as
-        in `decide`.
+        decision. `unit` is the visitor, where a holdout is by unit. `fallback` is a
+        list with an arm for each slot, or a dict of odds from which slots are drawn in
+        order, each from the arms that are left. The rest is as in `decide`.
         """
         fields = {
             "id": id or new_id(),
+            "unit": unit,
             "context": context_json(context),
             "eligible": eligible,
             "odds": odds,

@@ -1,7 +1,7 @@
 """Holdout: serve the control to a share of the traffic, to compare the policy with
 it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ __all__ = [
     "Assignment",
     "Group",
     "Holdout",
+    "HoldoutRun",
     "RampStep",
     "WithHoldout",
     "mix_control",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 Group: TypeAlias = Literal["policy", "control"]
+_DAY_S = 86_400.0
 
 
 class RampStep(NamedTuple):
@@ -141,6 +143,62 @@ class Holdout:
         else:
             drawn = mix_control(policy, odds, control, share)
         return Assignment(drawn, control, share, group)
+
+
+class HoldoutRun:
+    """A holdout while an experiment runs: assigns decisions to policy and control.
+
+    `uniforms` are the experiment's random numbers: units keep their groups on every
+    replica and after restarts. Days are counted by `clock` since `started`, the time
+    of the first decision.
+    """
+
+    def __init__(
+        self, holdout: Holdout, uniforms: Uniforms, clock: Callable[[], float]
+    ) -> None:
+        self.holdout = holdout
+        self.started: float | None = None
+        self._uniforms = uniforms
+        self._clock = clock
+
+    @property
+    def has_units(self) -> bool:
+        """Whether units are assigned instead of decisions."""
+        return self.holdout.by == "unit"
+
+    def share(self) -> float:
+        """Return the current share of the control."""
+        if not self.holdout.ramp and self.holdout.end_day is None:
+            return self.holdout.share
+        now = self._clock()
+        if self.started is None:
+            self.started = now
+        return self.holdout.share_on((now - self.started) / _DAY_S)
+
+    def assign(
+        self,
+        policy: Policy,
+        odds: Odds,
+        control: Array,
+        *,
+        id: str,
+        unit: str | None = None,
+        slate: str | None = None,
+    ) -> Assignment:
+        """Return the propensities of a decision's draw, with the control, share and
+        group to record.
+
+        A group is assigned to the unit if the holdout is by unit, to the slate if the
+        decision is one of its slots, and to the decision `id` in an A/A test.
+        """
+        holdout = self.holdout
+        share = self.share()
+        group: Group | None = None
+        if self.has_units:
+            group = holdout.group_of(self._uniforms, unit or id, share)
+        elif slate is not None or holdout.is_aa:
+            group = holdout.group_of(self._uniforms, slate or id, share)
+        return holdout.assign(policy, odds, control, share, group)
 
 
 @dataclass(frozen=True, eq=False)

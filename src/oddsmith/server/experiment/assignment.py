@@ -8,19 +8,15 @@ from oddsmith.core.draw import Uniforms
 from oddsmith.core.policy import Policy
 from oddsmith.files.experiment import ExperimentDesign
 from oddsmith.policies.control import Control
-from oddsmith.policies.holdout import Assignment, Group
+from oddsmith.policies.holdout import Assignment, Group, HoldoutRun
 
 __all__ = ["Assigner"]
-
-_DAY_S = 86_400.0
 
 
 class Assigner:
     """Assigns decisions according to the design of an experiment.
 
-    `uniforms` are the experiment's random numbers: units keep their groups on every
-    replica and after restarts. `clock` is used for shares that depend on the day since
-    `started`, the time of the first decision.
+    Without a holdout the policy decides, and the control's propensities are recorded.
     """
 
     def __init__(
@@ -30,9 +26,9 @@ class Assigner:
         clock: Callable[[], float],
     ) -> None:
         self.design = design
-        self.started: float | None = None
-        self._uniforms = uniforms
-        self._clock = clock
+        self.run: HoldoutRun | None = None
+        if design.holdout is not None:
+            self.run = HoldoutRun(design.holdout, uniforms, clock)
 
     @property
     def control(self) -> Control | None:
@@ -42,23 +38,21 @@ class Assigner:
     @property
     def has_units(self) -> bool:
         """Whether units are assigned instead of decisions."""
-        holdout = self.design.holdout
-        return holdout is not None and holdout.by == "unit"
+        return self.run is not None and self.run.has_units
 
     @property
     def reports_control(self) -> bool:
         """Whether the caller makes the control's decisions and reports them."""
         return self.control is not None and self.control.kind == "incumbent"
 
+    def start(self, time: float) -> None:
+        """Count the days of the holdout from this time."""
+        if self.run is not None:
+            self.run.started = time
+
     def share(self) -> float:
-        """Current share of the control."""
-        holdout = self.design.holdout
-        if holdout is None:
-            return 0.0
-        now = self._clock()
-        if self.started is None:
-            self.started = now
-        return holdout.share_on((now - self.started) / _DAY_S)
+        """Return the current share of the control."""
+        return 0.0 if self.run is None else self.run.share()
 
     def assign(
         self,
@@ -74,8 +68,7 @@ class Assigner:
         """Return the propensities of a decision's draw, with the control, share and
         group to record.
 
-        None if only the policy decides, or if the caller draws the control. All slots
-        of a slate belong to one group.
+        None if only the policy decides, or if the caller draws the control.
         """
         control = self.control
         if control is None or self.reports_control:
@@ -84,16 +77,11 @@ class Assigner:
         control_odds = control.odds(
             call.question, call.names, call.mask, n_arms, step=step
         )
-        holdout = self.design.holdout
-        if holdout is None:
+        if self.run is None:
             return Assignment(odds, control_odds, 0.0)
-        share = self.share()
-        group: Group | None = None
-        if holdout.by == "unit":
-            group = holdout.group_of(self._uniforms, unit or id, share)
-        elif slate is not None or holdout.is_aa:
-            group = holdout.group_of(self._uniforms, slate or id, share)
-        return holdout.assign(policy, odds, control_odds, share, group)
+        return self.run.assign(
+            policy, odds, control_odds, id=id, unit=unit, slate=slate
+        )
 
     def record_report(
         self, decision: Decision, unit: str | None, *, is_incumbent: bool

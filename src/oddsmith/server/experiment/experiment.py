@@ -145,7 +145,7 @@ class Experiment:
         self.steps = tally.get("decision", 0)
         if self.assigner is not None:
             for first in await asyncio.to_thread(self.store.windows, 0, 1):
-                self.assigner.started = first.time
+                self.assigner.start(first.time)
         await self.follower.begin()  # decisions are possible from here on
         self._begin(self.follower.run(self.setup.poll))
         self._keep_settings()
