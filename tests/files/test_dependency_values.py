@@ -23,6 +23,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.core.errors import NotPortable
+from oddsmith.core.experts import Experts
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.files import dependencies as module
 from oddsmith.files.dependencies import _import_own, _Search, dependencies
@@ -63,6 +64,10 @@ class Slotted:
 
 class Single(Slotted):
     __slots__ = "d"
+
+
+class AloneSlotted:
+    __slots__ = "only"
 
 
 class Both(Single):
@@ -198,6 +203,12 @@ def test_attributes_without_a_dict_count() -> None:
         assert not is_same(slotted(**{name: 1}), slotted(**{name: 2}))
 
 
+def test_one_slot_by_its_name() -> None:
+    made: Any = AloneSlotted()
+    made.only = 1
+    assert token(made)[1:] == [["only", ONE]]
+
+
 def test_values_that_are_cached_do_not_count() -> None:
     used = Own(a=1)
     assert used.cached
@@ -287,6 +298,29 @@ def test_experts_of_another_process() -> None:
     about["opaque"] = "a lambda"
     with pytest.raises(NotPortable, match=r"got a types.SimpleNamespace \(\): make"):
         _Search()._isolated(bank)
+
+
+def test_methods_count_with_their_instance() -> None:
+    made = Own(a=1)
+    part = ["part", f"{__name__}.Own.method"]
+    assert token(made.method) == ["method", part, token(made)]
+    assert not is_same(Own(a=1).method, Own(a=2).method)
+
+
+def test_experts_with_a_version_count_by_it() -> None:
+    models_class: Any = type("Models", (Experts,), {})
+
+    def models(version: str | None, names: tuple[str, ...] = ("a", "b")) -> Any:
+        made = models_class()
+        vars(made).update(version=version, names=names, address=object.__name__)
+        return made
+
+    names = [kind("builtins.list"), A, ["str", "b", ""]]
+    part = token(models_class)
+    assert token(models("a")) == ["experts", part, A, names]
+    assert not is_same(models("1"), models("2"))
+    assert not is_same(models("1"), models("1", ("a", "c")))
+    assert ["address", ["str", "object", ""]] in token(models(None))
 
 
 def test_a_guard_does_not_count() -> None:
@@ -445,6 +479,23 @@ def test_names_in_modules_inside_count() -> None:
     assert "inner.RATE" in search.parts
 
 
+def test_metaclasses_count() -> None:
+    def made(factor: int) -> Any:
+        meta = type("Meta", (type,), {"factor": factor})
+        return meta("Made", (), {})
+
+    assert is_same(made(1), made(1))
+    assert not is_same(made(1), made(2))
+
+
+def test_a_refusal_names_the_class() -> None:
+    class Locked:
+        lock = threading.Lock()
+
+    with pytest.raises(NotPortable, match=r"\(policy, .*Locked\): make"):
+        dependencies({"policy": Locked})
+
+
 def test_fields_of_settings() -> None:
     one, _, many = fields(Settings)
     search = _Search()
@@ -535,3 +586,14 @@ def test_modules_that_code_imports_when_it_runs(
 def test_code_inside_of_code_counts() -> None:
     code: CodeType = function("def loss(x): return [y for y in OTHER.one]").__code__
     assert {"OTHER", "one"} <= module._names_in(code)
+
+
+def test_code_counts_beside_the_code_inside() -> None:
+    text = (
+        "def loss(x):\n    import json\n    first = A\n"
+        "    def inside():\n        import math\n        return B\n"
+        "    def beside():\n        return C\n    return first, inside, beside\n"
+    )
+    code: CodeType = function(text).__code__
+    assert {"A", "B", "C"} <= module._names_in(code)
+    assert module._imports_in(code, "") == {"json", "math"}

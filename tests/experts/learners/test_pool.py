@@ -410,6 +410,15 @@ def test_rewards_in_another_unit() -> None:
     assert (np.sign(after.mean - before.mean) >= 0).all()
 
 
+def test_errors_of_arms_in_another_unit() -> None:
+    """The forest counts in the new unit, and so do the sums of its errors."""
+    learner = PooledForest(Forest(4))
+    state = learner.start(np.zeros(2), Sizes(2, 2), 2)
+    state.sums[:] = [0.5, -0.25]
+    scaled = learner.rescaled(state, np.asarray(4.0))
+    np.testing.assert_array_equal(scaled.sums, [2.0, -1.0])
+
+
 def test_further_numbers_were_0_so_far(any_kernels: str) -> None:
     learner, narrow, _ = ridge_after(9)
     wide = Sizes(4, 5)
