@@ -14,7 +14,7 @@ import oddsmith as od
 from cli.campaign import place
 from logs.personalizer_logs import world, write
 from oddsmith.cli import keys
-from oddsmith.cli.main import main
+from oddsmith.cli.main import command_parser, main
 from oddsmith.core.errors import StoreFailed
 from server.audit.served import Served, lived
 
@@ -168,3 +168,13 @@ def test_the_page_has_every_command_and_every_code() -> None:
         )
         refuses = bool(row.split("|")[3].strip())
         assert refuses == (3 in mine), command
+
+
+def test_the_parser_of_one_command_parses_it_as_the_parser_of_all_does() -> None:
+    everything = command_parser()
+    for command, cases in CODES.items():
+        alone = command_parser(command)
+        for words, code in cases:
+            if code == 0:
+                line = [*command.split(), *words]
+                assert alone.parse_args(line) == everything.parse_args(line)

@@ -13,7 +13,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.core.errors import OddsmithError
-from oddsmith.files import sizes
+from oddsmith.files import npz
 from oddsmith.files.npz import NOT_NPZ, read_arrays
 from oddsmith.files.policy import read_policy
 from oddsmith.lab.worlds import datasets
@@ -66,7 +66,7 @@ def test_what_is_too_large_is_refused_unread(
     make: Callable[[], bytes],
     read: Callable[[Path], object],
 ) -> None:
-    monkeypatch.setattr(sizes, "_LARGEST", LARGEST)
+    monkeypatch.setattr(npz, "_LARGEST", LARGEST)
     path = tmp_path / "file.npz"
     path.write_bytes(make())
     tracemalloc.start()

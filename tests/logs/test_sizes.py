@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from oddsmith.core.errors import BadFile
-from oddsmith.files import sizes
+from oddsmith.files import npz
 from oddsmith.logs.formats import log_batches, read_log
 from oddsmith.logs.long import read_long
 
@@ -66,7 +66,7 @@ def test_what_is_too_large_is_refused(
     write: Callable[[Path, int], Path],
     reader: str,
 ) -> None:
-    monkeypatch.setattr(sizes, "_LARGEST", LARGEST)
+    monkeypatch.setattr(npz, "_LARGEST", LARGEST)
     path = write(tmp_path, ROWS)
     assert path.stat().st_size < LARGEST / 20
     with pytest.raises(BadFile, match="must have at most 100,000 bytes when unpacked"):
@@ -79,7 +79,7 @@ def test_what_is_small_is_read(
     monkeypatch: pytest.MonkeyPatch,
     write: Callable[[Path, int], Path],
 ) -> None:
-    monkeypatch.setattr(sizes, "_LARGEST", LARGEST)
+    monkeypatch.setattr(npz, "_LARGEST", LARGEST)
     path = write(tmp_path, SMALL)
     assert len(read_log(path, format=form_of(path))) == SMALL
 
@@ -87,7 +87,7 @@ def test_what_is_small_is_read(
 def test_a_file_may_be_larger_than_its_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "_LARGEST", LARGEST)
+    monkeypatch.setattr(npz, "_LARGEST", LARGEST)
     path = write_parquet(tmp_path, ROWS, row_group=1_000)
     assert len(read_log(path)) == ROWS
 

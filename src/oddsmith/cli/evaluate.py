@@ -380,12 +380,13 @@ def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
 
 def _file(name: str) -> PolicyFile:
     """The policy file of a target; a name without a file may be a misspelt word."""
-    meant = hint(name, _WORDS)
-    if meant and not Path(name).exists():
-        raise InvalidInput(
-            "target must be a policy file, uniform, first, policy or arm:NAME; got "
-            f"{name!r}{meant}"
-        )
+    if not Path(name).exists():
+        meant = hint(name, _WORDS)
+        if meant:
+            raise InvalidInput(
+                "target must be a policy file, uniform, first, policy or arm:NAME; got "
+                f"{name!r}{meant}"
+            )
     return read_policy(name)
 
 

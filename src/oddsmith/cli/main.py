@@ -8,22 +8,9 @@ traceback), or `verify --strict` could not check everything. 2: the arguments ar
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from oddsmith import __version__
-from oddsmith.cli import (
-    audit,
-    backup,
-    certify,
-    dashboard,
-    evaluate,
-    fit,
-    imports,
-    keys,
-    lab,
-    replay,
-    serve,
-    theory,
-)
 from oddsmith.cli.parser import Parser
 from oddsmith.cli.words import Refusal
 from oddsmith.core.errors import OddsmithError, StoreFailed
@@ -36,8 +23,32 @@ _LESS = (
 )
 
 
-def command_parser() -> Parser:
-    """The parser of the command line, with all commands.
+_MODULES = {
+    "bound": "theory",
+    "tune": "theory",
+    "certify": "certify",
+    "reproduce": "lab",
+    "simulate": "lab",
+    "evaluate": "evaluate",
+    "replay": "replay",
+    "fit": "fit",
+    "import": "imports",
+    "serve": "serve",
+    "dashboard": "dashboard",
+    "keys": "keys",
+    "verify": "audit",
+    "export": "audit",
+    "history": "audit",
+    "doctor": "audit",
+    "backup": "backup",
+    "restore": "backup",
+    "upgrade": "backup",
+}
+"""The module of each command in oddsmith.cli, in the order of the help."""
+
+
+def command_parser(command: str = "") -> Parser:
+    """The parser of one command; without its name, of all commands.
 
     >>> command_parser().parse_args(["verify", "news.sqlite"]).store
     'news.sqlite'
@@ -51,21 +62,12 @@ def command_parser() -> Parser:
         "--version", action="version", version=f"oddsmith {__version__}"
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (
-        theory,
-        certify,
-        lab,
-        evaluate,
-        replay,
-        fit,
-        imports,
-        serve,
-        dashboard,
-        keys,
-        audit,
-        backup,
-    ):
-        module.add_commands(commands)
+    names = list(dict.fromkeys(_MODULES.values()))
+    # one command does not wait for the imports of the others
+    if command in _MODULES:
+        names = [_MODULES[command]]
+    for name in names:
+        import_module(f"oddsmith.cli.{name}").add_commands(commands)
     return parser
 
 
@@ -78,8 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     code = 0
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        parsed = command_parser().parse_args(arguments)
+        parsed = command_parser(*words[:1]).parse_args(words)
         answer = parsed.run(parsed)
         text = answer
         if isinstance(answer, Refusal):

@@ -56,31 +56,40 @@ def read_design(
 
     `read_control_file` reads the policy of a control that is a policy file.
     """
-    metrics = _metrics(keys)
-    control = _control(keys, folder, arms, read_control_file)
-    holdout = _holdout(keys, control)
-    if holdout is not None:
+    metrics: dict[str, Metric] = {}
+    if keys.has("metrics"):
+        metrics = _metrics(keys)
+    control = None
+    if keys.has("control"):
+        control = _control(keys.get("control"), folder, arms, read_control_file)
+    holdout = None
+    if keys.has("holdout"):
+        holdout = _holdout(keys.table("holdout"), control)
         control = holdout.control
-        holdout.control.check_arms(arms)
+        control.check_arms(arms)
     max_days = None
     min_days = keys.number("min_days", 7.0, low=0, high=1e6)
-    if keys.get("max_days", None) is not None:
+    if keys.has("max_days"):
         max_days = keys.number("max_days", low=min_days, high=1e6)
-    weights = _reward_weights(keys, metrics)
+    weights: dict[str, float] = {}
+    # other keys of the table [reward] are read elsewhere
+    reward = keys.values.get("reward")
+    if isinstance(reward, dict) and "metrics" in reward:
+        weights = _reward_weights(Keys(reward, "reward").table("metrics"), metrics)
+    segments: dict[str, list[Any]] = {}
+    if keys.has("segments"):
+        segments = _segments(keys.table("segments"))
     return ExperimentDesign(
-        control, holdout, metrics, _segments(keys), min_days, max_days, weights
+        control, holdout, metrics, segments, min_days, max_days, weights
     )
 
 
 def _control(
-    keys: Keys,
+    given: object,
     folder: Path,
     arms: Sequence[str] | None,
     read_control_file: Callable[[Path], Policy],
-) -> Control | None:
-    given = keys.get("control", None)
-    if given is None:
-        return None
+) -> Control:
     if isinstance(given, str) and given.endswith(".toml"):
         policy = read_control_file(folder / given)
         control = Control.of(policy, name=given)
@@ -90,10 +99,7 @@ def _control(
     return control
 
 
-def _holdout(keys: Keys, control: Control | None) -> Holdout | None:
-    if keys.get("holdout", None) is None:
-        return None
-    table = keys.table("holdout")
+def _holdout(table: Keys, control: Control | None) -> Holdout:
     by = table.text("by", "decision", choices=_BY)
     end_day = None
     if table.get("end_day", None) is not None:
@@ -132,8 +138,6 @@ def _ramp(table: Keys) -> list[RampStep]:
 
 
 def _metrics(keys: Keys) -> dict[str, Metric]:
-    if keys.get("metrics", None) is None:
-        return {}
     metrics = {name: _metric(name, one) for name, one in keys.tables("metrics").items()}
     primaries = [one.name for one in metrics.values() if one.role == "primary"]
     if len(primaries) > 1:
@@ -178,12 +182,8 @@ def _metric(name: str, table: Keys) -> Metric:
     return metric
 
 
-def _reward_weights(keys: Keys, metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """The key `metrics` of the table [reward], whose other keys are read elsewhere."""
-    reward = keys.values.get("reward", {})
-    if not isinstance(reward, dict) or "metrics" not in reward:
-        return {}
-    table = Keys(reward, "reward").table("metrics")
+def _reward_weights(table: Keys, metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """The weights of metrics in the reward, in the table [reward.metrics]."""
     for name in table.values:
         if name not in metrics:
             raise InvalidInput(
@@ -193,10 +193,7 @@ def _reward_weights(keys: Keys, metrics: Mapping[str, Metric]) -> dict[str, floa
     return {name: table.number(name, low=-1e100, high=1e100) for name in table.values}
 
 
-def _segments(keys: Keys) -> dict[str, list[Any]]:
-    if keys.get("segments", None) is None:
-        return {}
-    table = keys.table("segments")
+def _segments(table: Keys) -> dict[str, list[Any]]:
     segments: dict[str, list[Any]] = {}
     for name in table.values:
         values = table.get(name)

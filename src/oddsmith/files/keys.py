@@ -1,7 +1,7 @@
 """Reading TOML with errors that name the key."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +47,11 @@ class Keys:
     def named(self, name: str) -> str:
         """The whole name of a key, as the file's author would write it."""
         return f"{self._path}.{name}" if self._path else name
+
+    def has(self, name: str) -> bool:
+        """Whether the table has this key, which is allowed here."""
+        self._asked.append(name)
+        return name in self.values
 
     def get(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return the value unchanged."""
@@ -113,11 +118,11 @@ class Keys:
             )
         return {inner: outer.table(inner) for inner in outer.values}
 
-    def close(self, elsewhere: Mapping[str, str] | None = None) -> None:
+    def close(self, places: Callable[[], Mapping[str, str]] | None = None) -> None:
         """Refuse unknown keys, with the nearest key that is allowed here, or the table
-        to which the key belongs.
+        to which the key belongs by `places`, which is called for an unknown key only.
 
-        >>> Keys({"gamma": 0.1}).close({"gamma": "[policy]"})
+        >>> Keys({"gamma": 0.1}).close(lambda: {"gamma": "[policy]"})
         Traceback (most recent call last):
         oddsmith.core.errors.InvalidInput: gamma is not a key here; it belongs to
         [policy]. Allowed:
@@ -126,7 +131,8 @@ class Keys:
             if name in self._asked:
                 continue
             meant = f"{hint(name, self._asked) or '.'} "
-            if elsewhere is not None and name in elsewhere:
+            elsewhere = {} if places is None else places()
+            if name in elsewhere:
                 meant = f" here; it belongs to {elsewhere[name]}. "
             allowed = ", ".join(dict.fromkeys(self._asked))
             raise InvalidInput(

@@ -108,7 +108,7 @@ def read_policy_table(keys: Keys, build: BuildContext) -> Policy:
             policy = Windowed(policy, keys.get("window"))
     except OddsmithError as error:
         raise keys.blame(error) from error
-    keys.close({name: f'kind = "{kinds[0]}"' for name, kinds in _by_setting().items()})
+    keys.close(_kind_of_setting)
     return policy
 
 
@@ -135,13 +135,13 @@ def settings(kind: str) -> tuple[str, ...]:
     return (*named, "window") if kind == "gts" else tuple(named)
 
 
-@cache
-def _by_setting() -> dict[str, list[str]]:
-    return {
-        name: [kind for kind in KINDS if name in settings(kind)]
-        for kind in KINDS
-        for name in settings(kind)
-    }
+def _kind_of_setting() -> dict[str, str]:
+    """The first kind with each setting, as a message names it."""
+    kind_of: dict[str, str] = {}
+    for kind in KINDS:
+        for name in settings(kind):
+            kind_of.setdefault(name, f'kind = "{kind}"')
+    return kind_of
 
 
 def _built(

@@ -11,9 +11,10 @@ from typing import Any
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from oddsmith.files.sizes import check_unpacked
+__all__ = ["NOT_NPZ", "check_unpacked", "most_unpacked", "read_arrays"]
 
-__all__ = ["NOT_NPZ", "read_arrays"]
+_LARGEST = 1 << 28  # maximum unpacked size of small files in bytes
+_RATIO = 20  # larger files may unpack to this multiple of their own size
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 # Parse array headers under a lock, because ast.literal_eval of Python 3.11 may fail in
@@ -33,6 +34,27 @@ NOT_NPZ = (
     zlib.error,
 )
 """Exceptions for a file that is invalid, damaged or too large."""
+
+
+def most_unpacked(packed: int) -> int:
+    """Return the maximum unpacked size for a file, or a part of one, of this size: 256
+    MiB, or 20 times the packed size.
+
+    A small file may otherwise expand beyond the memory.
+
+    >>> most_unpacked(1_000), most_unpacked(1 << 30)
+    (268435456, 21474836480)
+    """
+    return max(_LARGEST, _RATIO * packed)
+
+
+def check_unpacked(what: str, unpacked: int, packed: int) -> None:
+    """Raise ValueError if the unpacked size is too large for `packed` bytes."""
+    most = most_unpacked(packed)
+    if unpacked > most:
+        raise ValueError(
+            f"{what} must have at most {most:,} bytes when unpacked; got {unpacked:,}"
+        )
 
 
 def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:

@@ -40,16 +40,13 @@ _KINDS = {
 
 
 def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
-    """Return the value of each arm, all of one JSON type; None if the file has no such
-    table.
+    """Return the value of each arm, all of one JSON type, in the table [flag].
 
     >>> read_flag_values(
     ...     Keys({"flag": {"values": {"slow": 1, "fast": 2.5}}}), Arms(["slow", "fast"])
     ... )
     {'slow': 1.0, 'fast': 2.5}
     """
-    if keys.get("flag", None) is None:
-        return {}
     table = keys.table("flag")
     given = table.table("values").values
     table.close()
@@ -175,7 +172,10 @@ def _parse_policy(
         if keys.get("arms", None) is None
         else Arms(keys.get("arms") if given is None else given)
     )
-    schema, arm_schema = _schemas(keys, arms)
+    schema = None
+    arm_schema = None
+    if keys.has("schema"):
+        schema, arm_schema = _schemas(keys.table("schema"), arms)
     seed = keys.get("seed", None)
     if seed is not None:
         seed = keys.whole("seed", least=0, most=2**63 - 1)
@@ -199,13 +199,21 @@ def _parse_policy(
     policy = read_policy_table(table, replace(build, banks=banks or of_world))
     _check_experts(kind, policy, banks, bench)
     policy = guarded(policy, timeout_ms, arms=arms) if guard else policy
-    policy, scale = _bounded(keys, policy, arms), _reward_scale(keys)
-    values = read_flag_values(keys, None if arms is None else Arms(keys.get("arms")))
+    bounds = [name for name in ("floors", "caps", "cap_groups") if keys.has(name)]
+    if bounds:
+        policy = _bounded(keys, policy, arms)
+    scale = RewardScale(0.0, 1.0)
+    if keys.has("reward"):
+        scale = _reward_scale(keys.table("reward"))
+    values = {}
+    if keys.has("flag"):
+        own_arms = None if arms is None else Arms(keys.get("arms"))
+        values = read_flag_values(keys, own_arms)
     design = read_design(
         keys, path.resolve().parent, arms, lambda file: read_policy(file).policy
     )
     keys.table("service", {})  # mark the table as known: the service reads it
-    keys.close({name: "[policy]" for kind in KINDS for name in settings(kind)})
+    keys.close(lambda: {name: "[policy]" for kind in KINDS for name in settings(kind)})
     return PolicyFile(
         path,
         name,
@@ -260,12 +268,9 @@ def _check_experts(
         )
 
 
-def _schemas(keys: Keys, arms: Arms | None) -> tuple[Schema | None, Schema | None]:
+def _schemas(table: Keys, arms: Arms | None) -> tuple[Schema | None, Schema | None]:
     """The schema of contexts, and that of the arms' features where arms come with the
     call."""
-    if keys.get("schema", None) is None:
-        return None, None
-    table = keys.table("schema")
     if table.get("arms", None) is None:
         return _schema(table), None
     if arms is not None:
@@ -296,8 +301,7 @@ def _schema(table: Keys) -> Schema:
         raise table.blame(error) from error
 
 
-def _reward_scale(keys: Keys) -> RewardScale:
-    table = keys.table("reward", {})
+def _reward_scale(table: Keys) -> RewardScale:
     ends = (
         table.number(what, default, low=-np.inf, high=np.inf)
         for what, default in (("low", 0.0), ("high", 1.0))
@@ -312,7 +316,7 @@ def _reward_scale(keys: Keys) -> RewardScale:
 
 
 def _bounded(keys: Keys, policy: Policy, arms: tuple[str, ...] | None) -> Policy:
-    """Return the policy within its floors and caps, if there are any."""
+    """Return the policy within its floors and caps."""
     ends = {"floors": 0.0, "caps": 1.0}
     bounds: list[Any] = [
         _for_call(keys, what, default)

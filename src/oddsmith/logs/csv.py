@@ -25,7 +25,7 @@ from oddsmith.core.contexts import rows as contexts_of
 from oddsmith.core.decision import Context
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput
 from oddsmith.core.exact_json import encode
-from oddsmith.files.sizes import most_unpacked
+from oddsmith.files.npz import most_unpacked
 from oddsmith.logs.arrow import arrow, pieces, slices
 from oddsmith.logs.offers import BY_ARM
 from oddsmith.logs.pieces import Layout, Piece, column_list, found_columns

@@ -52,7 +52,9 @@ def columns_by_arm(columns: Names, arms: Sequence[str] | None) -> Names:
     if arms is None:
         return ordered
     for name in BY_ARM:
-        theirs = column_list(columns.get(name, ""))
+        if name not in columns:
+            continue
+        theirs = column_list(columns[name])
         column_of = dict(zip(_distinct_parts(theirs), theirs, strict=True))
         if len(theirs) > 1 and column_of.keys() == set(arms):
             ordered[name] = [column_of[arm] for arm in arms]
@@ -69,7 +71,7 @@ def arms_by_column(
     """
     for name in BY_ARM:
         theirs = column_list(columns.get(name, ""))
-        if len(theirs) < 2 or not drawn:
+        if len(theirs) < 2:
             continue
         arms = _distinct_parts(theirs)
         unknown = sorted(set(drawn) - set(arms))
@@ -188,7 +190,7 @@ class LogReader:
         name, pieces, arms = self._pieces(source, groups)
         for piece in pieces:
             log = log_of(piece, arms, self.experts, name, self.scale)
-            yield self._with_offers(log)
+            yield as_offers(log) if self.offers else log
 
     def sources(self, source: object, what: str = "source") -> list[object]:
         """Return the files, tables and logs of a source: the entries of a list, the log
@@ -246,9 +248,11 @@ class LogReader:
                 names = arms
             places.append(place)
             logs.append(log_of(piece, names, self.experts, place.name, self.scale))
-        _check_same_columns(logs, places)
-        _check_ids(logs, places)
-        return self._with_offers(Log.concatenated(logs))
+        if len(logs) > 1:
+            _check_same_columns(logs, places)
+            _check_ids(logs, places)
+        log = Log.concatenated(logs)
+        return as_offers(log) if self.offers else log
 
     def _parts(self, sources: Sequence[object]) -> list[_Part]:
         """The pieces of all sources, with a bar of their rows."""
@@ -278,8 +282,9 @@ class LogReader:
                 continue
             drawn |= names_in(part.piece)
             source = source or part.place.name
-        by_column = arms_by_column(self.columns, drawn, source)
-        return by_column or sorted(drawn) or None
+        if not drawn:
+            return None
+        return arms_by_column(self.columns, drawn, source) or sorted(drawn)
 
     def is_own(self, source: object) -> bool:
         """Whether `write_log` or `oddsmith export` wrote a file, whose rewards are then
@@ -290,10 +295,6 @@ class LogReader:
         first = next(pieces, None)
         return first is not None and first.own
 
-    def _with_offers(self, log: Log) -> Log:
-        """The log; if `offers`, every row offers all arms."""
-        return as_offers(log) if self.offers else log
-
     def _select(self, log: Log) -> Log:
         """The columns in `only` of a log in memory, with the given names of arms and
         experts where it has none."""
@@ -301,7 +302,8 @@ class LogReader:
             raise InvalidInput(
                 "columns must not be given for a Log, which has our names"
             )
-        log = self._with_offers(log)
+        if self.offers:
+            log = as_offers(log)
         if self.only is not None:
             names = {"arm", "reward", "offered", *self.only}
             log = log.without(*(set(COLUMNS) - names))
@@ -472,8 +474,6 @@ def _check_same_columns(logs: Sequence[Log], places: Sequence[_Place]) -> None:
 
 def _check_ids(logs: Sequence[Log], places: Sequence[_Place]) -> None:
     """Refuse an id that occurs again in another piece."""
-    if len(logs) == 1:
-        return
     seen: set[str] = set()
     for log, place in zip(logs, places, strict=True):
         if log.decision_id is None:

@@ -235,8 +235,6 @@ def shared_names(offers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
 def check_offers(log: "Log") -> None:
     """Refuse the first row whose arm, odds or mask do not fit the arms that it
     offered."""
-    if log.offered is None:
-        return
     n = sizes(log.offered)
     row = _first(log.arm >= n)
     if row is not None:
@@ -283,7 +281,7 @@ def check_features(log: "Log") -> None:
     kinds."""
     first: tuple[int, int | None] | None = None
     seen: set[tuple[int, int]] = set()
-    rows = zip(log.arm.tolist(), log.features or (), strict=False)
+    rows = zip(log.arm.tolist(), log.features, strict=True)
     for row, (arm, own) in enumerate(rows):
         if own is None:
             continue

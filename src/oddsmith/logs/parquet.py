@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from oddsmith.core.errors import BadFile, InvalidInput
-from oddsmith.files.sizes import check_unpacked
+from oddsmith.files.npz import check_unpacked
 from oddsmith.logs.arrow import arrow, batch_of, pieces
 from oddsmith.logs.pieces import Layout, Piece, column_list, found_columns
 from oddsmith.logs.table import Log

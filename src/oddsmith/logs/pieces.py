@@ -104,7 +104,9 @@ def log_of(
     columns = dict(piece.columns)
     offers = columns.get("offered")
     try:
-        columns["arm"] = _arm_numbers(columns["arm"], offers, arms)
+        arm = columns["arm"]
+        if not isinstance(arm, np.ndarray) or arm.dtype.kind not in "iuf":
+            columns["arm"] = _arm_numbers(arm, offers, arms)
         if scale is not None:
             columns["reward"] = scale_rewards(columns["reward"], scale)
         if columns.get("features") is not None:
@@ -285,8 +287,6 @@ def _arm_numbers(
 ) -> Collection[object]:
     """Arms as numbers. A name becomes its place in the row's offer, or among all
     names."""
-    if isinstance(arms, np.ndarray) and arms.dtype.kind in "iuf":
-        return arms
     places = {name: place for place, name in enumerate(names or ())}
     numbers: list[object] = []
     for row, arm in enumerate(arms):

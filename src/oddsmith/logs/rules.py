@@ -84,23 +84,28 @@ def check_rows(log: "Log") -> None:
         column = getattr(log, name)
         if column is not None:
             _require(name, holds(column), column, rule)
-    check_offers(log)
+    if log.offered is not None:
+        check_offers(log)
     widths = _widths(log, "arms", "propensities", "eligible", "control")
     for name, width in widths.items():
         rule = f"must be below the {width} arms of {name}"
         _require("arm", log.arm < width, log.arm, rule)
     _check_widths(widths)
     _check_widths(_widths(log, "experts", "advice", "bonus", "log_weights"))
-    _check_metrics(log)
-    check_features(log)
-    check_slates(log)
+    if log.metric is not None:
+        _check_metrics(log)
+    if log.features is not None:
+        check_features(log)
+    if log.slate is not None or log.slot is not None:
+        check_slates(log)
     if log.eligible is not None:
         is_eligible = drawn_entries(log.eligible, log.arm)
         rule = "must allow the arm that was drawn"
         _require("eligible", is_eligible, log.arm, rule)
     if log.propensities is not None:
         _check_odds(log, log.propensities)
-    _check_control(log)
+    if log.control is not None or log.group is not None:
+        _check_control(log)
     if log.decision_id is not None:
         _check_unique(log.decision_id)
 
@@ -173,7 +178,7 @@ def _check_odds(log: "Log", propensities: Array) -> None:
 
 def _check_metrics(log: "Log") -> None:
     """Refuse amounts without names."""
-    if log.metric is not None and log.metrics is None:
+    if log.metrics is None:
         raise InvalidInput(
             "metrics must name the columns of metric, such as ['revenue']; got none"
         )

@@ -111,7 +111,10 @@ class Log:
             names = getattr(self, what)
             if names is not None:
                 object.__setattr__(self, what, check_names(what, names))
-        for name, value in offers.normalize_offers(self.columns()).items():
+        columns = self.columns()
+        if self.offered is not None or self.features is not None:
+            columns = offers.normalize_offers(columns)
+        for name, value in columns.items():
             object.__setattr__(self, name, typed(name, value))
         for name, value in self.columns().items():
             if len(value) != len(self.arm):
@@ -182,6 +185,8 @@ class Log:
         dropped."""
         if not logs:
             raise InvalidInput("logs must not be empty; got 0 of them")
+        if len(logs) == 1:
+            return logs[0]
         if len({log.offered is None for log in logs}) > 1:
             raise InvalidInput(
                 "logs must all have the names that were offered, or none of them; got "
@@ -378,7 +383,7 @@ class Log:
     def __getitem__(self, rows: object) -> "dict[str, Any] | Log":
         """The row of a number, by column; or a log of the rows of a slice, a mask or a
         list of numbers."""
-        chosen = _numbers(rows, len(self))
+        chosen = rows if isinstance(rows, slice) else _numbers(rows, len(self))
         columns = self.columns().items()
         if isinstance(chosen, int):
             return {name: _row(value, chosen) for name, value in columns}
@@ -409,10 +414,8 @@ _DECISIONS_OWN = ("index", "arms", "advisers")
 MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 
 
-def _numbers(rows: object, length: int) -> int | slice | Bools | Ints:
-    """A slice as it is, a number from 0, or an array of numbers or of a mask."""
-    if isinstance(rows, slice):
-        return rows
+def _numbers(rows: object, length: int) -> int | Bools | Ints:
+    """A number from 0, or an array of numbers or of a mask."""
     array = np.asarray(rows)
     if array.dtype.kind == "b" and array.shape == (length,):
         return array
