@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 import oddsmith as od
 from oddsmith.contexts.metrics import Metric
 from oddsmith.core.arrays import Array
-from oddsmith.evaluation.scorecard import policy_odds, score_metrics, unit_log
+from oddsmith.evaluation import policy_odds, score_metrics, unit_log
 from oddsmith.policies.holdout import Holdout, RampStep
 
 ARMS = ["old", "new", "other"]

@@ -103,7 +103,7 @@ def test_text_begins_with_the_lift(folder: Path, capsys: Any) -> None:
     first = text.splitlines()[0]
     assert first.startswith("arm:new: revenue +")
     assert "against arm:old, 95 % interval" in first
-    assert "revenue is capped at 50" in text
+    assert "revenue is kept in [0, 50]" in text
     assert "Cochran's Q" in text
 
 
@@ -166,6 +166,89 @@ def test_a_holdout_by_decision_and_by_unit(folder: Path, capsys: Any) -> None:
     assert found["results"][0]["rows"] == rows // 2
     difference = found["results"][0]["difference"]
     assert difference["low"] == pytest.approx(expected.difference.low)
+
+
+def pages(n: int, *, by_unit: bool) -> Log:
+    """Pages of two slots, half of them of the control, over 20 days; the last 2 days
+    come after the end."""
+    rng = np.random.default_rng(2)
+    page = np.arange(n).repeat(2)
+    slot = np.tile([1, 2], n)
+    is_control = (rng.random(n) < 0.5)[page]
+    after = page >= 0.9 * n
+    arm = np.where(is_control | after, 0, 1)
+    reward = (rng.random(2 * n) < 0.2 + 0.2 * arm * (slot == 1)).astype(float)
+    devices = rng.choice(["mobile", "desktop"], size=n)
+    group = np.where(is_control | after, "control", "policy").astype(object)
+    unit = page // 3 if by_unit else page
+    return Log(
+        arm=arm,
+        reward=reward,
+        propensities=np.eye(2)[arm],
+        context=[{"device": str(devices[one])} for one in page],
+        time=np.datetime64("2026-03-01") + page * np.timedelta64(20 * 86_400 // n, "s"),
+        slate=[f"p{one}" for one in page],
+        slot=slot,
+        control=np.tile([1.0, 0.0], (2 * n, 1)),
+        holdout=np.where(after, 1.0, 0.5),
+        group=group,
+        unit=[f"u{one}" for one in unit],
+        arms=["old", "new"],
+    )
+
+
+def test_slots_segments_volume_and_ratio_of_units(folder: Path, capsys: Any) -> None:
+    """Each number is computed again from the pages."""
+    log = pages(2000, by_unit=False)
+    od.write_log(log, "log.parquet")
+    Path("s.toml").write_text(
+        "[metrics.reward]\ncap = 2\n[segments]\ndevice = ['mobile', 'desktop']\n"
+    )
+    options = ("--target=policy", "--control=incumbent", "--metrics=s.toml")
+    found = asked(capsys, *options)
+    assert "400 of 4,000 rows are left out" in " ".join(found["notes"])
+    (result,) = found["results"]
+    assert result["rows"] == 1800
+    own = log[:3600]
+    is_policy = own.arm == 1
+    for slot in (1, 2):
+        in_slot = own.slot == slot
+        means = [own.reward[in_slot & side].mean() for side in (is_policy, ~is_policy)]
+        (one,) = found["slots"][str(slot)]
+        assert one["difference"]["value"] == pytest.approx(means[0] - means[1])
+        assert one["level"] == pytest.approx(0.975)
+    assert found["slots"]["1"][0]["outcome"] == "better"
+    segments = found["segments"]["policy"]["segments"]
+    contexts: Any = own.context
+    mobile = np.array([one["device"] == "mobile" for one in contexts])
+    assert segments["device=mobile"]["rows"] == mobile.sum() / 2
+    assert found["per_day"] == pytest.approx(100)
+    assert result["per_month"]["low"] == pytest.approx(
+        result["difference"]["low"] * 100 * 30.4
+    )
+    counts = found["sample_ratio"]["counts"]
+    assert counts == [is_policy.sum() / 2, 1800 - is_policy.sum() / 2]
+    assert not found["sample_ratio"]["is_mismatch"]
+    assert main(["evaluate", "log.parquet", *options]) == 0
+    text = capsys.readouterr().out
+    for words in (
+        "policy: per month, at 100 per day: reward +",
+        "  slot 1: ",
+        "  device=mobile: ",
+        "Sample ratio: ",
+    ):
+        assert words in text
+
+
+def test_a_sample_ratio_mismatch_comes_first(folder: Path, capsys: Any) -> None:
+    log = shop()
+    wrong = np.tile([0.465, 0.535], (len(log), 1))
+    columns = log.columns() | {"propensities": wrong, "propensity": None}
+    od.write_log(Log(**columns, arms=log.arms, metrics=log.metrics), "log.parquet")
+    assert (
+        main(["evaluate", "log.parquet", "--target=arm:new", "--metrics=m.toml"]) == 0
+    )
+    assert capsys.readouterr().out.startswith("Sample ratio mismatch: these results")
 
 
 def test_wrong_questions(folder: Path, capsys: Any) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oddsmith.evaluation.scorecard import score_metrics, unit_log
+from oddsmith.evaluation import score_metrics, unit_log
 from oddsmith.logs.table import Log
 
 

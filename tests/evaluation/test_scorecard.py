@@ -1,18 +1,19 @@
 """The scorecard: metrics, controls, holdouts by unit, caps and refusals."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from oddsmith.contexts.metrics import REWARD, Metric
 from oddsmith.core.arrays import Array
 from oddsmith.core.errors import InvalidInput
+from oddsmith.evaluation.holdouts import excluded_rows_note, policy_odds, unit_log
 from oddsmith.evaluation.paired_bets import Bounds
 from oddsmith.evaluation.scorecard import (
     MetricResult,
     metric_amounts,
-    policy_odds,
     score_metrics,
-    unit_log,
 )
 from oddsmith.logs import Log
 
@@ -59,7 +60,7 @@ def test_one_look_is_welch_on_capped_amounts() -> None:
     (found,) = score(log, REVENUE, interval="one_look")
     assert found.difference[1:3] == pytest.approx(expected, rel=1e-9)
     assert found.target_value == pytest.approx(capped[log.arm == 1].mean())
-    assert found.share_above_cap == (log.metric[:, 0] > 50).mean()
+    assert found.clipped_share == (log.metric[:, 0] > 50).mean()
     assert abs(found.uncapped_difference) > abs(found.difference.value)
     assert found.rows == len(log)
 
@@ -302,6 +303,45 @@ def test_drawn_odds_need_a_floor() -> None:
     assert "floor" in found.refused
     (found,) = score_metrics(log, {"new": [0, 1, 0]}, [1, 0, 0], floor=0.33)
     assert found.outcome == "better"
+
+
+@pytest.mark.parametrize("interval", ["anytime", "one_look"])
+def test_rows_after_the_end_are_left_out(interval: Any) -> None:
+    """In the last 500 of 3,000 rows all get the control: results are those of the first
+    2,500 rows."""
+    before = holdout_log(2500, gamma=0.1, rates=(0.1, 0.2), seed=4)
+    rows = np.arange(3000)
+    after = rows >= 2500
+    columns = before[np.minimum(rows, 2499)].columns()
+    control = np.tile([1.0, 0.0], (3000, 1))
+    odds = np.where(after[:, None], control, columns["propensities"])
+    log = Log(
+        arm=np.where(after, 0, columns["arm"]),
+        reward=columns["reward"],
+        propensities=odds,
+        control=control,
+        holdout=np.where(after, 1.0, 0.1),
+    )
+    assert "500 of 3,000 rows are left out" in excluded_rows_note(log)
+    (found,) = score_metrics(
+        log, {"policy": policy_odds(log)}, control, interval=interval
+    )
+    (expected,) = score_metrics(
+        before, {"policy": policy_odds(before)}, [1, 0], interval=interval
+    )
+    assert repr(found) == repr(expected._replace(excluded_rows=500))
+
+
+def test_units_after_the_end_are_left_out() -> None:
+    log = visitor_log(50, gain=0.1, seed=4)
+    late = visitor_log(30, gain=0.1, seed=5).columns()
+    late |= {"holdout": np.ones(len(late["arm"])), "unit": ["late"] * len(late["arm"])}
+    both = Log.concatenated([log, Log(**late)])
+    assert both.holdout is not None
+    note = f"{len(late['arm'])} of {len(both)} rows are left out"
+    assert note in excluded_rows_note(both)
+    assert excluded_rows_note(log) == ""
+    np.testing.assert_array_equal(unit_log(both).metric, unit_log(log).metric)
 
 
 def test_wrong_questions_are_refused() -> None:

@@ -288,6 +288,9 @@ def _question(asked: argparse.Namespace) -> _Question:
     # drop the ids: only the reader needs them, to reject duplicate rows
     whole = units.reader.read_log(sources).without("decision_id")
     log, row_notes = _select_rows(asked, _slot_rows(asked.slot, whole))
+    if asks_for_scorecard(asked) or "policy" in asked.target:
+        log, excluded_note = _rows_with_both(log)
+        row_notes = [*row_notes, excluded_note]
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(
             f"{_title(asked.logs)} must be about the policy's {len(arms)} arms; it has "
@@ -353,6 +356,21 @@ def _select_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
         "which one arm had all odds though others were eligible."
     )
     return rows, [*notes, note]
+
+
+def _rows_with_both(log: Log) -> tuple[Log, str]:
+    """The rows that compare policy and control, and a note about the others."""
+    from oddsmith.evaluation.holdouts import compared_rows, excluded_rows_note
+
+    is_compared = compared_rows(log)
+    if is_compared.all():
+        return log, ""
+    if not is_compared.any():
+        raise InvalidInput(
+            "column holdout: must be between 0 and 1 in some rows; after the end of an "
+            "experiment nothing is compared"
+        )
+    return log[is_compared], excluded_rows_note(log)
 
 
 def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCORE_COLUMNS", "add_scoring", "asks_for_scorecard", "score"]
 
-SCORE_COLUMNS = ("control", "holdout", "group", "unit", "metric")
+SCORE_COLUMNS = ("control", "holdout", "group", "unit", "metric", "time")
 """The columns that a scorecard reads besides those of an evaluation."""
 _CONTROL = (
     "compare with a control, metric by metric: arm:NAME, first, uniform, incumbent "
@@ -53,6 +53,16 @@ def asks_for_scorecard(asked: argparse.Namespace) -> bool:
     return asked.control is not None or asked.metrics is not None
 
 
+class _Comparison(NamedTuple):
+    """The rows of a scorecard, the odds of the targets and of the control on them, and
+    the number of rows per day; None if it is not known."""
+
+    log: Log
+    targets: Mapping[str, Array]
+    control: Array
+    per_day: float | None = None
+
+
 def score(
     asked: argparse.Namespace,
     log: Log,
@@ -60,12 +70,13 @@ def score(
     scale: RewardScale,
     notes: list[str],
 ) -> str | Refusal:
-    """The scorecard as text, or as JSON."""
-    from oddsmith.evaluation.scorecard import score_metrics, unit_log
+    """Return the scorecard as text, or as JSON."""
+    from oddsmith.evaluation.sample_ratio import check_log
+    from oddsmith.evaluation.scorecard import score_metrics
     from oddsmith.evaluation.scorecard_table import (
-        result_sentence,
+        Scorecard,
         scorecard_record,
-        scorecard_table,
+        scorecard_text,
     )
 
     design = _read_design(asked.metrics)
@@ -79,37 +90,51 @@ def score(
         "floor": asked.floor,
         "overrule": asked.overrule,
     }
-    own = _in_units(log, scale)
-    if log.group is not None:
-        if list(targets) != ["policy"]:
-            raise InvalidInput(
-                "target must be policy where a holdout is by unit; got "
-                f"{', '.join(targets)}"
-            )
-        own = unit_log(own)
-        targets = {"policy": np.array([1.0, 0.0])}
-        control = np.array([0.0, 1.0])
-    else:
-        control = _control_odds(log, control_name, design)
-    results = score_metrics(own, targets, control, metrics, **settings)
-    segments = _score_segments(own, design, targets, control, metrics, settings)
-    is_answered = any(one.outcome != "refused" for one in results)
+    log = _in_units(log, scale)
+    compared = _compare(log, targets, control_name, design)
+    results = score_metrics(
+        compared.log, compared.targets, compared.control, metrics, **settings
+    )
+    primary = next(one for one in metrics if one.name == design.primary)
+    scorecard = Scorecard(
+        asked.level,
+        control_name,
+        results,
+        _score_segments(compared, design, primary, settings),
+        _score_slots(log, targets, control_name, design, primary, settings),
+        check_log(compared.log),
+        compared.per_day,
+        tuple(notes),
+    )
     if asked.json:
-        record: dict[str, Any] = {
-            "control": control_name,
-            "level": asked.level,
-            "results": scorecard_record(results),
-            "segments": _segment_record(segments),
-            "notes": notes,
-        }
-        text = as_json(record)
+        text = as_json(scorecard_record(scorecard))
     else:
-        parts = ["\n".join(result_sentence(one, asked.level) for one in results)]
-        parts.append(str(scorecard_table(results)))
-        parts.append("\n".join([*_cap_notes(results), *_segment_notes(segments)]))
-        parts.append("\n".join(notes))
-        text = "\n\n".join(part for part in parts if part)
+        text = scorecard_text(scorecard)
+    is_answered = any(one.outcome != "refused" for one in results)
     return text if is_answered else Refusal(text)
+
+
+def _compare(
+    log: Log, targets: Mapping[str, Array], control_name: str, design: ExperimentDesign
+) -> _Comparison:
+    """Return the rows to compare: decisions, or units of a holdout by unit."""
+    from oddsmith.evaluation.holdouts import unit_log
+    from oddsmith.evaluation.lift import daily_volume
+
+    per_day = daily_volume(log.time)
+    if log.group is None:
+        control = _control_odds(log, control_name, design)
+        return _Comparison(log, targets, control, per_day)
+    if list(targets) != ["policy"]:
+        raise InvalidInput(
+            f"target must be policy where a holdout is by unit; got "
+            f"{', '.join(targets)}"
+        )
+    units = unit_log(log)
+    if per_day is not None:
+        per_day *= len(units) / len(log)
+    policy = np.array([1.0, 0.0])
+    return _Comparison(units, {"policy": policy}, 1 - policy, per_day)
 
 
 def _read_design(path: Path | None) -> ExperimentDesign:
@@ -143,10 +168,10 @@ def _control_odds(log: Log, name: str, design: ExperimentDesign) -> Array:
 
 
 def _metrics(design: ExperimentDesign, scale: RewardScale) -> list[Metric]:
-    """The declared metrics, and the reward first where none of them is primary.
+    """Return the declared metrics, and the reward first where none of them is primary.
 
     Without a declared cap, a reward has an upper end only in [0, 1]: the highest reward
-    of a policy file is for learning.
+    of a policy file is for learning. A cap may be larger, for the totals of units.
     """
     declared = dict(design.metrics)
     role: Any = "secondary"
@@ -156,7 +181,7 @@ def _metrics(design: ExperimentDesign, scale: RewardScale) -> list[Metric]:
         return list(declared.values())
     metric = declared.pop(REWARD, Metric(REWARD, role=role))
     if scale == RewardScale(0.0, 1.0):
-        metric = replace(metric, high=1.0)
+        metric = replace(metric, high=max(1.0, metric.cap or 0.0))
     else:
         metric = replace(metric, low=scale.low)
     return [metric, *declared.values()]
@@ -175,68 +200,61 @@ def _in_units(log: Log, scale: RewardScale) -> Log:
 
 
 def _score_segments(
-    log: Log,
+    compared: _Comparison,
     design: ExperimentDesign,
-    targets: Mapping[str, Any],
-    control: Array,
-    metrics: list[Metric],
+    primary: Metric,
     settings: dict[str, Any],
 ) -> "dict[str, SegmentScores]":
-    """The primary metric of each target in the declared segments."""
+    """Return the primary metric of each target in the declared segments."""
     from oddsmith.evaluation.segments import score_segments, segment_masks
 
     if not design.segments:
         return {}
-    primary = next(one for one in metrics if one.name == design.primary)
-    masks = segment_masks(log, design.segments)
+    masks = segment_masks(compared.log, design.segments)
     return {
         name: score_segments(
-            log, masks, odds, control, primary, target_name=name, **settings
+            compared.log,
+            masks,
+            odds,
+            compared.control,
+            primary,
+            target_name=name,
+            **settings,
         )
-        for name, odds in targets.items()
+        for name, odds in compared.targets.items()
     }
 
 
-def _segment_record(segments: "dict[str, SegmentScores]") -> dict[str, Any]:
-    from oddsmith.evaluation.scorecard_table import scorecard_record
+def _score_slots(
+    log: Log,
+    targets: Mapping[str, Array],
+    control_name: str,
+    design: ExperimentDesign,
+    primary: Metric,
+    settings: dict[str, Any],
+) -> "dict[int, tuple[MetricResult, ...]]":
+    """Return the primary metric of each target in each slot of slates, at levels that
+    hold together."""
+    from oddsmith.evaluation.scorecard import score_metrics
+    from oddsmith.evaluation.segments import segment_level
+    from oddsmith.evaluation.slates import slates_of
 
-    record: dict[str, Any] = {}
-    for target, found in segments.items():
-        parts = zip(
-            found.results, scorecard_record(list(found.results.values())), strict=True
+    if slates_of(log) is None:
+        return {}
+    slot_of_row = np.asarray(log.slot)
+    slots = np.unique(slot_of_row[slot_of_row > 0]).tolist()
+    level = segment_level(settings["level"], len(slots))
+    own_settings = settings | {"level": level}
+    results = {}
+    for slot in slots:
+        rows = np.flatnonzero(slot_of_row == slot)
+        own_targets = {name: odds[rows] for name, odds in targets.items()}
+        compared = _compare(log[rows], own_targets, control_name, design)
+        results[slot] = score_metrics(
+            compared.log,
+            compared.targets,
+            compared.control,
+            [primary],
+            **own_settings,
         )
-        q = found.heterogeneity
-        record[target] = {
-            "segments": dict(parts),
-            "cochran_q": None if q is None else q._asdict(),
-        }
-    return record
-
-
-def _cap_notes(results: "tuple[MetricResult, ...]") -> list[str]:
-    """How many amounts each cap reduces, and the difference without it."""
-    notes = []
-    for one in results:
-        if one.metric.cap is None or not one.share_above_cap:
-            continue
-        share = 100 * one.share_above_cap
-        notes.append(
-            f"{one.metric.name} is capped at {one.metric.cap:g}; {share:.2g} % of "
-            f"amounts are above it. Without the cap the difference of {one.target} is "
-            f"{one.uncapped_difference:+.4g}, without an interval."
-        )
-    return notes
-
-
-def _segment_notes(segments: "dict[str, SegmentScores]") -> list[str]:
-    from oddsmith.evaluation.scorecard_table import result_sentence
-
-    notes = []
-    for target, found in segments.items():
-        q = found.heterogeneity
-        if q is not None:
-            differs = "No segment differs" if q.p_value > 0.05 else "Segments differ"
-            notes.append(f"{target}: {differs} (Cochran's Q, p = {q.p_value:.2g}).")
-        for name, one in found.results.items():
-            notes.append(f"  {name}: {result_sentence(one, one.level)}")
-    return notes
+    return results

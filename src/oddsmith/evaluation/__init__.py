@@ -20,6 +20,7 @@ from oddsmith.evaluation.estimators import (
     snips,
     switch_dr,
 )
+from oddsmith.evaluation.holdouts import policy_odds, unit_log
 from oddsmith.evaluation.intervals import (
     INTERVALS,
     Comparison,
@@ -34,12 +35,7 @@ from oddsmith.evaluation.planner import ExplorationPlan
 from oddsmith.evaluation.replay import Hindsight, Replayed, hindsight
 from oddsmith.evaluation.reward_models import cross_fit
 from oddsmith.evaluation.sample_ratio import SampleRatio, check_sample_ratio
-from oddsmith.evaluation.scorecard import (
-    MetricResult,
-    policy_odds,
-    score_metrics,
-    unit_log,
-)
+from oddsmith.evaluation.scorecard import MetricResult, score_metrics
 from oddsmith.evaluation.segments import (
     Heterogeneity,
     SegmentScores,

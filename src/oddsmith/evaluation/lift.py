@@ -1,10 +1,21 @@
 """Lift (relative effect) from anytime-valid intervals, and sums per month."""
 
+from typing import Any
+
+import numpy as np
+
 from oddsmith.evaluation.paired_bets import Bounds
 
-__all__ = ["DAYS_PER_MONTH", "lift_bounds", "monthly_sum", "split_level"]
+__all__ = [
+    "DAYS_PER_MONTH",
+    "daily_volume",
+    "lift_bounds",
+    "monthly_sum",
+    "split_level",
+]
 
 DAYS_PER_MONTH = 30.4
+_VOLUME_DAYS = 7
 # share of α spent on the mean of the control
 _CONTROL_SHARE = 0.1
 
@@ -57,3 +68,21 @@ def monthly_sum(difference: float, decisions_per_day: float) -> float:
     1520.0
     """
     return difference * decisions_per_day * DAYS_PER_MONTH
+
+
+def daily_volume(times: Any) -> float | None:
+    """Return the median number of decisions per day over the last 7 full days; None if
+    there is no full day, or if the times are no dates.
+
+    >>> hours = np.arange(60) * np.timedelta64(1, "h")
+    >>> daily_volume(np.datetime64("2026-03-01T12") + hours)
+    24.0
+    """
+    if times is None or len(times) == 0 or times.dtype.kind != "M":
+        return None
+    days = times.astype("datetime64[D]").astype(np.int64)
+    # the first and the last day of a log are rarely full
+    counts = np.bincount(days - days.min())[1:-1]
+    if len(counts) == 0:
+        return None
+    return float(np.median(counts[-_VOLUME_DAYS:]))

@@ -7,8 +7,9 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Ints
 from oddsmith.core.errors import InvalidInput
+from oddsmith.logs.table import Log
 
-__all__ = ["SampleRatio", "check_sample_ratio"]
+__all__ = ["SampleRatio", "check_log", "check_sample_ratio"]
 
 _LARGEST_P = 0.001
 
@@ -53,3 +54,40 @@ def check_sample_ratio(arm: Ints, odds: Array) -> SampleRatio:
         return SampleRatio(counts, expected, 1.0)
     statistic = float(excess @ inverse @ excess)
     return SampleRatio(counts, expected, float(chi2.sf(statistic, degrees)))
+
+
+def check_log(log: Log) -> SampleRatio | None:
+    """Return the sample ratio check of a log; None if the odds of all arms are not
+    known, or if nothing was drawn at random.
+
+    The odds of all arms follow from those of the drawn ones for two arms, and for a
+    fixed split.
+
+    >>> log = Log(arm=[0, 1, 1, 2], reward=[0] * 4, propensity=[0.2, 0.3, 0.3, 0.5])
+    >>> check_log(log).expected.round(3).tolist()
+    [0.8, 1.2, 2.0]
+    """
+    if log.offered is not None:
+        return None
+    odds = _all_odds(log)
+    if odds is None or (odds.max(axis=1) >= 1).all():
+        return None
+    return check_sample_ratio(log.arm, odds)
+
+
+def _all_odds(log: Log) -> Array | None:
+    """Return the odds (T, K) of all arms, if they are known."""
+    if log.propensities is not None:
+        return log.propensities
+    if log.propensity is None or log.eligible is not None:
+        return None
+    n_arms = log.n_arms
+    if n_arms == 2:
+        of_second = np.where(log.arm == 1, log.propensity, 1 - log.propensity)
+        return np.column_stack([1 - of_second, of_second])
+    split = np.full(n_arms, np.nan)
+    split[log.arm] = log.propensity
+    is_fixed = bool((split[log.arm] == log.propensity).all())
+    if is_fixed and abs(split.sum() - 1) <= 1e-6:
+        return np.tile(split, (len(log), 1))
+    return None

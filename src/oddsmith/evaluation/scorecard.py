@@ -13,6 +13,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import check_choice, hint
 from oddsmith.evaluation.diagnostics import broken_rules, check_rules, diagnose
 from oddsmith.evaluation.estimators import ips
+from oddsmith.evaluation.holdouts import compared_rows, unit_numbers
 from oddsmith.evaluation.lift import lift_bounds, split_level
 from oddsmith.evaluation.mean_units import mean_interval, mean_units
 from oddsmith.evaluation.one_look import (
@@ -38,9 +39,7 @@ __all__ = [
     "SCORE_INTERVALS",
     "ScoreInterval",
     "metric_amounts",
-    "policy_odds",
     "score_metrics",
-    "unit_log",
 ]
 
 ScoreInterval: TypeAlias = Literal["anytime", "one_look"]
@@ -50,7 +49,6 @@ Outcome: TypeAlias = Literal["better", "worse", "inconclusive", "refused"]
 _NAN = float("nan")
 _NO_EFFECT = Effect(_NAN, _NAN, _NAN)
 _REWARD = Metric(REWARD, role="primary", high=1.0)
-_GROUPS = ("policy", "control")
 
 
 class MetricResult(NamedTuple):
@@ -58,8 +56,10 @@ class MetricResult(NamedTuple):
 
     `difference` and `lift` hold together at `level`. `rows` are the decisions or units
     with an amount. Where `refused` has a sentence, the numbers it is about are NaN.
-    `share_above_cap` is the share of amounts that the cap reduces, and
-    `uncapped_difference` the estimate without the cap, which has no interval.
+    `clipped_share` is the share of amounts (by unit: totals) below `low` or above the
+    cap, and `uncapped_difference` the estimate without these ends, which has no
+    interval.
+    `excluded_rows` came after the end of the experiment and are left out.
     """
 
     metric: Metric
@@ -73,8 +73,9 @@ class MetricResult(NamedTuple):
     level: float
     interval: ScoreInterval
     refused: str = ""
-    share_above_cap: float = 0.0
+    clipped_share: float = 0.0
     uncapped_difference: float = _NAN
+    excluded_rows: int = 0
 
     @property
     def outcome(self) -> Outcome:
@@ -136,103 +137,6 @@ def metric_amounts(log: Log, metric: Metric) -> Array:
     return np.where(np.isnan(amounts) & is_closed, metric.default, amounts)
 
 
-def policy_odds(log: Log) -> Array:
-    """The odds (T, K) of the policy beside a holdout by decision: the logged ones are
-    (1 - h) π + h β, with the share h and the control β.
-
-    >>> log = Log(
-    ...     arm=[0],
-    ...     reward=[1],
-    ...     propensities=[[0.25, 0.75]],
-    ...     control=[[1.0, 0.0]],
-    ...     holdout=[0.1],
-    ... )
-    >>> policy_odds(log).round(3).tolist()
-    [[0.167, 0.833]]
-    """
-    if log.propensities is None or log.control is None or log.holdout is None:
-        raise InvalidInput(
-            "the odds of the policy in a holdout need the columns propensities, "
-            f"control and holdout; got {', '.join(log.columns())}"
-        )
-    share = log.holdout[:, None]
-    if (share >= 1).any():
-        raise InvalidInput(
-            "column holdout: must be below 1 to compare; got a share of 1"
-        )
-    odds = (log.propensities - share * log.control) / (1 - share)
-    odds = np.maximum(odds, 0.0)
-    policy: Array = odds / odds.sum(axis=1, keepdims=True)
-    return policy
-
-
-def unit_log(log: Log) -> Log:
-    """One row per unit of a holdout by unit, with the totals of its amounts.
-
-    Its arms are the groups, policy and control, with odds 1 - h and h of the share h
-    when the unit came first. A unit belongs to its first group. The total of rewards is
-    the metric `reward`.
-
-    >>> log = Log(
-    ...     arm=[0, 1, 0],
-    ...     reward=[1, 0, 1],
-    ...     group=["policy", "control", "policy"],
-    ...     holdout=[0.1] * 3,
-    ...     unit=["ann", "bob", "ann"],
-    ... )
-    >>> unit_log(log).metric.tolist()
-    [[2.0], [0.0]]
-    """
-    if log.group is None or log.holdout is None:
-        raise InvalidInput(
-            "rows by unit need the columns group and holdout; got "
-            f"{', '.join(log.columns())}"
-        )
-    rows = np.array([one is not None for one in log.group], np.bool_)
-    own = log if rows.all() else log[rows]
-    numbers = _unit_numbers(own)
-    if numbers is None:
-        numbers = np.arange(len(own))
-    _, first = np.unique(numbers, return_index=True)
-    share = np.asarray(own.holdout)[first]
-    arm = [_GROUPS.index(own.group[row]) for row in first]
-    amounts = own.reward[:, None]
-    if own.metric is not None:
-        amounts = np.column_stack([amounts, own.metric])
-    totals = np.column_stack([_totals(column, numbers) for column in amounts.T])
-    reward = np.zeros(len(first))
-    propensities = np.column_stack([1 - share, share])
-    return Log(
-        arm=np.array(arm),
-        reward=reward,
-        propensities=propensities,
-        metric=totals,
-        arms=_GROUPS,
-        metrics=(REWARD, *(own.metrics or ())),
-    )
-
-
-def _totals(column: Array, units: Ints) -> Array:
-    """The sum of each unit's amounts; NaN where none has come."""
-    known = ~np.isnan(column)
-    counts = np.bincount(units, weights=known)
-    sums = np.bincount(units, weights=np.where(known, column, 0.0))
-    return np.where(counts > 0, sums, np.nan)
-
-
-def _unit_numbers(log: Log) -> Ints | None:
-    """The number (T,) of each row's unit, None where no unit returns; a row without a
-    unit is one."""
-    if log.unit is None:
-        return None
-    known: dict[object, int] = {}
-    numbers = np.empty(len(log), dtype=np.int64)
-    for row, unit in enumerate(log.unit):
-        key = (row, None) if unit is None else unit
-        numbers[row] = known.setdefault(key, len(known))
-    return None if len(known) == len(log) else numbers
-
-
 def score_metrics(
     log: Log,
     targets: Mapping[str, object],
@@ -252,7 +156,8 @@ def score_metrics(
     hold together at `level`: each of m has 1 - (1 - level)/m. `anytime` ones are valid
     at every look (the mean effect of the rows so far) and need a `cap` or an upper
     end for each metric; ratio metrics have `one_look` intervals. Where units return,
-    one-look intervals are by unit. Rows without an amount and a default are left out.
+    one-look intervals are by unit. Rows without an amount and a default are left out,
+    and so are rows after the end of the experiment.
 
     >>> rng = np.random.default_rng(0)
     >>> arm = rng.integers(2, size=4000)
@@ -279,6 +184,12 @@ def score_metrics(
             f"{len(targets)} targets and {len(metrics)} metrics"
         )
     by_name = {metric.name: metric for metric in metrics}
+    is_compared = compared_rows(log)
+    excluded_rows = int((~is_compared).sum())
+    if excluded_rows:
+        targets = {name: _odds_at(odds, is_compared) for name, odds in targets.items()}
+        control = _odds_at(control, is_compared)
+        log = log[is_compared]
     own_level = 1 - (1 - level) / (len(targets) * len(metrics))
     # check the weights on all rows, because they do not depend on rewards
     full = Log(**log.columns() | _no_rewards(log), arms=log.arms)
@@ -290,8 +201,17 @@ def score_metrics(
             question = _Question(
                 metric, by_name, name, control_name, own_level, interval, lift
             )
-            found.append(_score(log, pair, question))
+            result = _score(log, pair, question)
+            found.append(result._replace(excluded_rows=excluded_rows))
     return tuple(found)
+
+
+def _odds_at(odds: object, rows: Bools) -> Array:
+    """Return the odds (T, K) of some rows; odds (K,) are those of every row."""
+    table = np.asarray(odds, dtype=np.float64)
+    if table.ndim == 1:
+        return table
+    return table[rows]
 
 
 def _no_rewards(log: Log) -> dict[str, object]:
@@ -332,7 +252,7 @@ class _Pair:
     @cached_property
     def units(self) -> Ints | None:
         """The units of rows where they return, or their slates."""
-        units = _unit_numbers(self.log)
+        units = unit_numbers(self.log)
         if units is None and self.slates is not None:
             return self.slates.number
         return units
@@ -413,9 +333,8 @@ def _score(log: Log, pair: _Pair, question: _Question) -> MetricResult:
     )
     if result.rows < 2:
         return result._replace(refused="fewer than 2 rows have an amount")
-    result = result._replace(
-        share_above_cap=float((amounts[known] > numerator.top).mean())
-    )
+    is_clipped = amounts[known] != capped[known]
+    result = result._replace(clipped_share=float(is_clipped.mean()))
     refused = "; ".join(pair.broken.values())
     means = None
     if not refused:

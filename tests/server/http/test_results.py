@@ -9,7 +9,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.contexts.metrics import Metric
-from oddsmith.evaluation.scorecard import policy_odds, score_metrics, unit_log
+from oddsmith.evaluation import policy_odds, score_metrics, unit_log
 from oddsmith.server.audit import export
 from oddsmith.server.store import open_reader
 from server.served import Here, here, place

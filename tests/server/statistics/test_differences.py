@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oddsmith as od
 from oddsmith.contexts.metrics import Metric
-from oddsmith.evaluation.scorecard import policy_odds, score_metrics, unit_log
+from oddsmith.evaluation import policy_odds, score_metrics, unit_log
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.amounts import Amount
 from oddsmith.server.statistics.differences import POLICY, Comparison, Differences

@@ -1,0 +1,175 @@
+"""Logs of experiments with a control: the policy's odds, units as rows, and the rows
+that compare both."""
+
+from typing import Any
+
+import numpy as np
+
+from oddsmith.contexts.metrics import REWARD
+from oddsmith.core.arrays import Array, Bools, Ints
+from oddsmith.core.contexts import take_rows
+from oddsmith.core.errors import InvalidInput
+from oddsmith.logs.table import Log
+
+__all__ = [
+    "compared_rows",
+    "excluded_rows_note",
+    "policy_odds",
+    "unit_log",
+    "unit_numbers",
+]
+
+_GROUPS = ("policy", "control")
+
+
+def compared_rows(log: Log) -> Bools:
+    """Return the rows (T,) that compare policy and control.
+
+    After the end of an experiment the control has a share of 1, so these rows contain
+    nothing about the policy. By unit, rows need a group, and a share between 0 and 1.
+
+    >>> log = Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0])
+    >>> compared_rows(log).tolist()
+    [True, False]
+    """
+    if log.holdout is None:
+        return np.ones(len(log), np.bool_)
+    before_end: Bools = log.holdout < 1
+    if log.group is None:
+        return before_end
+    has_group = np.array([group is not None for group in log.group], np.bool_)
+    return before_end & has_group & (log.holdout > 0)
+
+
+def excluded_rows_note(log: Log) -> str:
+    """Return a sentence with the number of rows that do not compare policy and control;
+    "" if all do.
+
+    >>> excluded_rows_note(Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0]))
+    '1 of 2 rows is left out: after the end of the experiment all get the control.'
+    """
+    is_compared = compared_rows(log)
+    n_excluded = int((~is_compared).sum())
+    if n_excluded == 0 or log.holdout is None:
+        return ""
+    verb = "is" if n_excluded == 1 else "are"
+    note = f"{n_excluded:,} of {len(log):,} rows {verb} left out: "
+    if (log.holdout[~is_compared] >= 1).all():
+        return note + "after the end of the experiment all get the control."
+    return note + (
+        "they have no group, or a holdout of 0 or 1 (after the end of the experiment)."
+    )
+
+
+def policy_odds(log: Log) -> Array:
+    """Return the odds (T, K) of the policy beside a holdout by decision: the logged
+    ones are (1 - h) π + h β, with the share h and the control β.
+
+    They are NaN in rows with a share of 1, after the end of an experiment;
+    `score_metrics` leaves such rows out.
+
+    >>> log = Log(
+    ...     arm=[0],
+    ...     reward=[1],
+    ...     propensities=[[0.25, 0.75]],
+    ...     control=[[1.0, 0.0]],
+    ...     holdout=[0.1],
+    ... )
+    >>> policy_odds(log).round(3).tolist()
+    [[0.167, 0.833]]
+    """
+    if log.propensities is None or log.control is None or log.holdout is None:
+        raise InvalidInput(
+            "the odds of the policy in a holdout need the columns propensities, "
+            f"control and holdout; got {', '.join(log.columns())}"
+        )
+    share = np.where(log.holdout < 1, log.holdout, np.nan)[:, None]
+    odds = (log.propensities - share * log.control) / (1 - share)
+    odds = np.maximum(odds, 0.0)
+    policy: Array = odds / odds.sum(axis=1, keepdims=True)
+    return policy
+
+
+def unit_log(log: Log) -> Log:
+    """Return a log with one row per unit of a holdout by unit, with the totals of its
+    amounts.
+
+    Its arms are the groups, policy and control, with odds 1 - h and h of the share h.
+    Group, share, context and time of a unit are those of its first decision with a
+    reward or an amount; rows that compare nothing are left out (`compared_rows`). The
+    total of rewards is the metric `reward`.
+
+    >>> log = Log(
+    ...     arm=[0, 1, 0],
+    ...     reward=[1, 0, 1],
+    ...     group=["policy", "control", "policy"],
+    ...     holdout=[0.1] * 3,
+    ...     unit=["ann", "bob", "ann"],
+    ... )
+    >>> unit_log(log).metric.tolist()
+    [[2.0], [0.0]]
+    """
+    if log.group is None or log.holdout is None:
+        raise InvalidInput(
+            "rows by unit need the columns group and holdout; got "
+            f"{', '.join(log.columns())}"
+        )
+    is_compared = compared_rows(log)
+    if not is_compared.any():
+        raise InvalidInput(
+            "rows by unit need rows with a group and a holdout between 0 and 1; got "
+            "none"
+        )
+    own = log if is_compared.all() else log[is_compared]
+    numbers = unit_numbers(own)
+    if numbers is None:
+        numbers = np.arange(len(own))
+    amounts = own.reward[:, None]
+    if own.metric is not None:
+        amounts = np.column_stack([amounts, own.metric])
+    has_amount: Bools = np.asarray(~np.isnan(amounts).all(axis=1))
+    first = _first_rows(numbers, has_amount)
+    share = np.asarray(own.holdout)[first]
+    columns: dict[str, Any] = {}
+    if own.context is not None:
+        columns["context"] = take_rows(own.context, first)
+    if own.time is not None:
+        columns["time"] = own.time[first]
+    return Log(
+        arm=np.array([_GROUPS.index(own.group[row]) for row in first]),
+        reward=np.zeros(len(first)),
+        propensities=np.column_stack([1 - share, share]),
+        metric=np.column_stack([_totals(column, numbers) for column in amounts.T]),
+        arms=_GROUPS,
+        metrics=(REWARD, *(own.metrics or ())),
+        **columns,
+    )
+
+
+def _first_rows(units: Ints, has_amount: Bools) -> Ints:
+    """Return the first row of each unit that has an amount, or its first row."""
+    order = np.lexsort((np.arange(len(units)), ~has_amount, units))
+    _, places = np.unique(units[order], return_index=True)
+    first: Ints = order[places]
+    return first
+
+
+def _totals(column: Array, units: Ints) -> Array:
+    """Return the sum of each unit's amounts; NaN where none has come."""
+    known = ~np.isnan(column)
+    counts = np.bincount(units, weights=known)
+    sums = np.bincount(units, weights=np.where(known, column, 0.0))
+    return np.where(counts > 0, sums, np.nan)
+
+
+def unit_numbers(log: Log) -> Ints | None:
+    """Return the number (T,) of each row's unit, None where no unit returns; a row
+    without a unit is one."""
+    if log.unit is None:
+        return None
+    known: dict[object, int] = {}
+    numbers = np.empty(len(log), dtype=np.int64)
+    for row, unit in enumerate(log.unit):
+        key = (row, None) if unit is None else unit
+        numbers[row] = known.setdefault(key, len(known))
+    return None if len(known) == len(log) else numbers
