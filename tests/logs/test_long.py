@@ -102,6 +102,25 @@ def test_our_names_and_chosen_features(tmp_path: Path) -> None:
     assert (bare.features, bare.known_features) == (None, "none")
 
 
+@pytest.mark.parametrize("kind", ["arrow", "csv", "parquet", "jsonl"])
+def test_metrics_and_units_are_no_features(tmp_path: Path, kind: str) -> None:
+    """The amounts are those of the drawn rows."""
+    more: dict[str, list[Any]] = {
+        "metric.revenue": [None, None, 34.9, None, None],
+        "orders": [9, 9, 2, 9, 0],
+        "unit": ["u1", "u2", "u1", "u2", "u2"],
+    }
+    source = source_of(kind, tmp_path, TABLE | more)
+    names = NAMES | {"metric": ["metric.revenue", "orders"]}
+    log = od.logs.read_long(source, columns=names)
+    expected: Any = EXPECTED | {
+        "metric": [[34.9, 2.0], [np.nan, 0.0]],
+        "metrics": ["revenue", "orders"],
+        "unit": ["u1", "u2"],
+    }
+    assert_same(log, od.Log(**expected))
+
+
 def test_what_is_known_of_drawn_arms_alone() -> None:
     hidden = {
         name: [

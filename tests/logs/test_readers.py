@@ -227,6 +227,28 @@ def test_wide_csv(tmp_path: Path) -> None:
     assert log.time[1] == np.datetime64("2026-03-01T00:00:01")
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_columns_of_other_names_are_metrics(tmp_path: Path, suffix: str) -> None:
+    table = {"arm": ["a", "b"], "reward": [1, 0], "gross": [3.5, None], "n": [1, 2]}
+    path = tmp_path / f"log.{suffix}"
+    frame = pd.DataFrame(table)
+    if suffix == "csv":
+        frame.to_csv(path, index=False)
+    elif suffix == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_parquet(path)
+    log = od.read_log(path, columns={"metric": ["gross", "n"]})
+    assert log.metrics == ("gross", "n")
+    np.testing.assert_array_equal(log.metric, [[3.5, 1.0], [np.nan, 2.0]])
+    one = od.read_log(path, columns={"metric": "n"})
+    assert one.metrics == ("n",)
+    np.testing.assert_array_equal(one.metric, [[1.0], [2.0]])
+    (tmp_path / "o.jsonl").write_text('{"arm": "a", "reward": 1, "metrics": {"n": 1}}')
+    with pytest.raises(od.BadFile, match=r"a key metric\.NAME"):
+        od.read_log(tmp_path / "o.jsonl")
+
+
 def test_true_and_false_are_rewards(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("arm,reward\n0,True\n1,false\n1,\n")
     np.testing.assert_array_equal(

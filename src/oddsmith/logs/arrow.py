@@ -13,7 +13,7 @@ from oddsmith.core.decision import Context
 from oddsmith.core.errors import BadFile, BrokenLog, InvalidInput, import_extra
 from oddsmith.core.exact_json import decode, encode
 from oddsmith.logs.offers import BY_ARM, Features, offer_mask
-from oddsmith.logs.pieces import Piece, suffixes
+from oddsmith.logs.pieces import Piece, metric_names, suffixes
 from oddsmith.logs.table import Log
 
 __all__ = ["FORMAT", "arrow", "batch_of", "pieces", "slices", "stream"]
@@ -63,7 +63,7 @@ def pieces(
                 f"by name, {arms[0]!r}"
             )
         experts = about.get("experts") or suffixes(found, "advice")
-        metrics = about.get("metrics") or suffixes(found, "metric")
+        metrics = about.get("metrics") or metric_names(found)
         columns = {}
         try:
             for name, theirs in found.items():

@@ -12,7 +12,7 @@ import numpy as np
 from oddsmith.core.errors import BadFile, BrokenLog
 from oddsmith.core.exact_json import decode, encode, encode_floats
 from oddsmith.logs.offers import BY_ARM
-from oddsmith.logs.pieces import Layout, Piece, found_columns, suffixes
+from oddsmith.logs.pieces import Layout, Piece, found_columns, metric_names
 from oddsmith.logs.table import Log
 
 __all__ = ["decode_field", "is_list_of", "objects", "read_pieces", "write"]
@@ -62,6 +62,11 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
         arms = rows[0].get("arms", arms)
         experts = rows[0].get("experts", experts)
         metrics = rows[0].get("metrics", metrics)
+        if isinstance(metrics, Mapping):
+            raise BadFile(
+                f"{path} must have a key metric.NAME for each metric, such as "
+                '"metric.revenue"; got an object metrics'
+            )
         keys = list(dict.fromkeys(key for row in rows for key in row))
         found = found_columns(keys, layout, str(path))
         columns = _columns(rows, found)
@@ -73,7 +78,7 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
                 ]
         present = {name: values for name, values in columns.items() if values}
         own = "fingerprint" in keys
-        amounts = metrics or suffixes(found, "metric")
+        amounts = metrics or metric_names(found)
         yield Piece(present, first, arms, experts, own, amounts)
 
 

@@ -22,20 +22,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NEEDED = ("decision_id", "arm", "drawn", "reward")
-_ONCE = ("time", "step", "fingerprint", "slate", "slot")
-_COLUMNS = (*_NEEDED, "propensity", "eligible", "context", *_ONCE)
+_ONCE = ("time", "step", "fingerprint", "slate", "slot", "holdout", "group", "unit")
+_METRIC = "metric."
+_COLUMNS = (*_NEEDED, "propensity", "eligible", "context", "metric", *_ONCE)
 _FORMATS = ("parquet", "csv", "jsonl")
 _HERE = {"offered": "arm", "propensities": "propensity"}
 _ROWS = 65_536
 
 
 class _Table(NamedTuple):
-    """Columns by their names; their names of our columns, of keys of the context, and
-    of features."""
+    """Columns by their names; their names of our columns, of keys of the context, of
+    metrics, and of features."""
 
     columns: Mapping[str, Sequence[Any]]
     found: Mapping[str, str]
     context: Mapping[str, str]
+    metrics: Sequence[str]
     features: Sequence[str]
 
     def column(self, name: str) -> Sequence[Any]:
@@ -55,10 +57,11 @@ def read_long(
 
     Rows with one `decision_id` are one decision. `arm` names the arm, `drawn` marks the
     drawn one, whose `reward` counts. `propensity` are the odds of all arms, or of the
-    drawn ones alone. `columns` maps our names to theirs. The columns of `context` (else
-    all that begin with "context."), `time`, `step`, `fingerprint`, `slate` and `slot`
-    are equal in all rows of a decision. The other columns are `features`, unless these
-    are given.
+    drawn ones alone. `columns` maps our names to theirs. The columns of `metric` (else
+    all that begin with "metric.") are amounts of the drawn arm. The columns of
+    `context` (else all that begin with "context."), `time`, `step`, `fingerprint`,
+    `slate`, `slot`, `holdout`, `group` and `unit` are equal in all rows of a decision.
+    The other columns are `features`, unless these are given.
 
     >>> import pyarrow
     >>> table = pyarrow.table(
@@ -118,7 +121,7 @@ def _load(
         return name, {key: [row.get(key) for row in rows] for key in keys}
     if form == "parquet":
         return name, _lists(parquet.batches(path, _ROWS), name)
-    texts = ("decision_id", "arm", "fingerprint", "slate")
+    texts = ("decision_id", "arm", "fingerprint", "slate", "group", "unit")
     theirs = [str(names.get(one, one)) for one in texts]
     return name, _lists(csv.batches(path, _ROWS, theirs), name)
 
@@ -149,10 +152,13 @@ def _match_columns(
     else:
         beside = [theirs for theirs in columns if theirs.startswith("context.")]
         context = {theirs: theirs.removeprefix("context.") for theirs in beside}
+    metrics = [theirs for theirs in columns if theirs.startswith(_METRIC)]
+    if "metric" in names:
+        metrics = column_list(names["metric"])
     found = {}
-    wanted = list(context)
+    wanted = [*context, *metrics]
     for name in _COLUMNS:
-        if name == "context":
+        if name in ("context", "metric"):
             continue
         theirs = str(names.get(name, name))
         if name in _NEEDED or name in names:
@@ -167,9 +173,9 @@ def _match_columns(
                 f"{hint(theirs, columns)}"
             )
     if features is None:
-        ours = {*found.values(), *context}
+        ours = {*found.values(), *context, *metrics}
         features = [theirs for theirs in columns if theirs not in ours]
-    return _Table(columns, found, context, list(features))
+    return _Table(columns, found, context, metrics, list(features))
 
 
 def _decisions(table: _Table) -> list[list[int]]:
@@ -215,6 +221,10 @@ def _fields(table: _Table, decisions: Sequence[Sequence[int]]) -> dict[str, Any]
         fields["context"] = [
             dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)
         ]
+    if table.metrics:
+        amounts = [table.columns[theirs] for theirs in table.metrics]
+        fields["metric"] = [[column[row] for column in amounts] for row in drawn]
+        fields["metrics"] = [name.removeprefix(_METRIC) for name in table.metrics]
     for name in _ONCE:
         if name in table.found:
             fields[name] = list(_once(table, table.found[name], decisions))

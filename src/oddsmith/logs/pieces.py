@@ -21,6 +21,7 @@ __all__ = [
     "column_list",
     "found_columns",
     "log_of",
+    "metric_names",
     "names_in",
     "scale_rewards",
     "suffixes",
@@ -189,6 +190,9 @@ def found_columns(
                 raise BadFile(
                     f"{source} must have one column {column!r}; it has {count}"
                 )
+    if "metric" in layout.columns and found.get("metric", "metric") != "metric":
+        # a column of another name is one metric
+        found["metric"] = column_list(found["metric"])
     slate_columns = found.keys() & {"slate", "slot"}
     if len(slate_columns) == 1 and not slate_columns & layout.columns.keys():
         # ignore a lone `slate` or `slot`: our files have both or none, so here it means
@@ -213,6 +217,19 @@ def suffixes(
             ends = tuple(column.split(".", 1)[1] for column in theirs)
             return None if all(end.isdigit() for end in ends) else ends
     return None
+
+
+def metric_names(found: Mapping[str, str | list[str]]) -> tuple[str, ...] | None:
+    """Return the names of metrics, from those of their columns; None if there are no
+    columns per metric.
+
+    >>> metric_names({"metric": ["metric.revenue", "orders"]})
+    ('revenue', 'orders')
+    """
+    theirs = found.get("metric")
+    if not isinstance(theirs, list):
+        return None
+    return tuple(column.removeprefix("metric.") for column in theirs)
 
 
 def by_name(
