@@ -21,6 +21,7 @@ OUTSIDE = {  # by path in the repository: on the site
     "benchmarks/RESULTS.md": "benchmarks/results.md",
     "benchmarks/BAKEOFF.md": "benchmarks/bakeoff.md",
     "benchmarks/BAKEOFF_SETS.md": "benchmarks/bakeoff-sets.md",
+    "benchmarks/MATHEMATICS.md": "benchmarks/mathematics.md",
 }
 _PICTURES = "benchmarks/figures"
 _ORIGINS = {there: here for here, there in OUTSIDE.items()}

@@ -131,7 +131,7 @@ def test_the_grid_is_exact() -> None:
 
 def test_laplace_comes_nearer_with_more_rewards() -> None:
     few, many = (laplace(played(steps))[0] for steps in (20, 500))
-    assert few < 0.05  # measured: docs/math/open-questions.md, 9.6
+    assert few < 0.05  # measured: benchmarks/MATHEMATICS.md
     assert many < few / np.sqrt(500 / 20) * 2  # as 1/sqrt(rewards), to a factor of 2
 
 
