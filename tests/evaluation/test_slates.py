@@ -242,10 +242,13 @@ def test_slates_are_not_replayed() -> None:
 def test_the_order_of_rows_does_not_matter_to_the_test_of_served_arms() -> None:
     log, _ = slate_log(*_played(300, 5))
     mixed = log[np.random.default_rng(0).permutation(len(log))]
-    again = by_place(mixed)
+    of_log, of_mixed = slates_of(log), slates_of(mixed)
+    assert of_log is not None
+    assert of_mixed is not None
+    again = by_place(mixed, of_mixed)
     assert again.slot is not None
     assert again.slot.tolist() == [1, 2, 3] * 300
-    assert by_place(log) is log
+    assert by_place(log, of_log) is log
     found = ev.assess(mixed[::-1], {"uniform": ev.uniform_target(mixed[::-1])})
     assert not isinstance(found.served, str)
     assert not found.served.caught

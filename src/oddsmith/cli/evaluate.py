@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oddsmith.cli.parser import Commands, add_command, add_json
-from oddsmith.cli.scorecard import (
-    SCORE_COLUMNS,
-    add_scoring,
-    asks_for_scorecard,
-    score,
+from oddsmith.cli.words import (
+    Refusal,
+    add_reading,
+    add_units,
+    as_json,
+    checked_seed,
+    learnt_units,
+    reader,
+    units_of,
 )
-from oddsmith.cli.units import add_units, learnt_units, units_of
-from oddsmith.cli.words import Refusal, add_reading, as_json, checked_seed, reader
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array
@@ -97,9 +99,18 @@ _STATE = (
     "state of a policy, from `oddsmith fit` or Agent.save (default: no rewards); with "
     "several policy files, auto.toml=state.npz"
 )
+_CONTROL = (
+    "compare with a control, metric by metric: arm:NAME, first, uniform, incumbent "
+    "(the log's column control), logged, or a policy file"
+)
+_METRICS = (
+    "a TOML file with [metrics.NAME] tables, and control and [segments] where wanted"
+)
 _WORDS = ("uniform", "first", "policy")
 _ODDS = ("propensity", "propensities", "eligible", "slate", "slot", "decision_id")
 """The columns that estimators read beside arm and reward."""
+_SCORED = ("control", "holdout", "group", "unit", "metric", "time")
+"""The columns that a scorecard reads besides."""
 _STATE_NOTE = (
     "The state must not have learnt from this log: its value would be too good to be "
     "true."
@@ -166,7 +177,15 @@ def add_commands(commands: Commands) -> None:
         default=0,
         help="seed of cross-fitting and bootstrap (default 0)",
     )
-    add_scoring(parser)
+    scoring = parser.add_argument_group("scorecard of metrics")
+    scoring.add_argument("--control", help=_CONTROL)
+    scoring.add_argument("--metrics", type=Path, metavar="FILE", help=_METRICS)
+    scoring.add_argument(
+        "--lift",
+        choices=("log", "linear"),
+        default="log",
+        help="scale of the one-look interval of a lift (default log)",
+    )
     add_reading(parser)
     add_units(parser)
     output = parser.add_argument_group("output")
@@ -182,18 +201,21 @@ def _evaluate(asked: argparse.Namespace) -> str | Refusal:
     from oddsmith.evaluation.assessment import assess, in_units
     from oddsmith.files.reports.style import check_drawing
 
+    is_scored = asked.control is not None or asked.metrics is not None
     if asked.out is not None:
         if asked.out.exists() and not asked.out.is_dir():
             raise InvalidInput(
                 f"out must be a folder; got {str(asked.out)!r}, which is a file"
             )
-        if asks_for_scorecard(asked):
+        if is_scored:
             raise InvalidInput("out must not be given with --control or --metrics")
         # fail early if matplotlib is missing, before the long computation
         check_drawing()
     checked_seed(asked.seed)
-    question = _question(asked)
-    if asks_for_scorecard(asked):
+    question = _question(asked, is_scored=is_scored)
+    if is_scored:
+        from oddsmith.cli.scorecard import score
+
         log = question.log
         return score(asked, log, question.targets, question.scale, question.notes)
     predictions = _predictions(asked, question)
@@ -266,7 +288,7 @@ class _Question(NamedTuple):
     scale: RewardScale
 
 
-def _question(asked: argparse.Namespace) -> _Question:
+def _question(asked: argparse.Namespace, *, is_scored: bool) -> _Question:
     """The log and the targets' odds; policy files come first, as they name the arms."""
     if len(set(asked.target)) < len(asked.target):
         raise InvalidInput(f"targets must differ; got {', '.join(asked.target)}")
@@ -275,11 +297,11 @@ def _question(asked: argparse.Namespace) -> _Question:
         if name not in _WORDS and not name.startswith("arm:"):
             files[name] = _file(name)
     arms = _common_arms(files.values())
-    states = states_of(asked, files)
+    states = states_of(asked, files) if asked.state else {}
     has_offers = any(file.arms is None for file in files.values())
     columns = [*_ODDS]
-    if asks_for_scorecard(asked) or "policy" in asked.target:
-        columns += SCORE_COLUMNS
+    if is_scored or "policy" in asked.target:
+        columns += _SCORED
     if asked.model != "none" or files or asked.metrics is not None:
         columns += ["context", "features"]
     reading = replace(reader(asked, arms, offers=has_offers), only=tuple(columns))
@@ -287,10 +309,21 @@ def _question(asked: argparse.Namespace) -> _Question:
     units = units_of(asked, files.values(), reading, sources)
     # drop the ids: only the reader needs them, to reject duplicate rows
     whole = units.reader.read_log(sources).without("decision_id")
-    log, row_notes = _select_rows(asked, _slot_rows(asked.slot, whole))
-    if asks_for_scorecard(asked) or "policy" in asked.target:
-        log, excluded_note = _rows_with_both(log)
-        row_notes = [*row_notes, excluded_note]
+    log = whole
+    if asked.slot is not None:
+        log = _slot_rows(asked.slot, log)
+    notes = [units.note]
+    if units.note:
+        notes.append(units.doubt(whole))
+    if asked.where_offered:
+        log, note = _offered_rows(asked, log)
+        notes.append(note)
+    if asked.where_drawn:
+        log, note = _drawn_rows(log)
+        notes.append(note)
+    if is_scored or "policy" in asked.target:
+        log, note = _rows_with_both(log)
+        notes.append(note)
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(
             f"{_title(asked.logs)} must be about the policy's {len(arms)} arms; it has "
@@ -300,7 +333,6 @@ def _question(asked: argparse.Namespace) -> _Question:
         name: _odds(name, log, files.get(name), states.get(name))
         for name in asked.target
     }
-    notes = [units.note, units.doubt(whole), *row_notes]
     with_rewards = [name for name, state in states.items() if state.learnt]
     if with_rewards:
         notes.append(_STATE_NOTE)
@@ -325,10 +357,8 @@ def _common_arms(files: Iterable[PolicyFile]) -> Sequence[str] | None:
     return next(iter(arm_lists), None)
 
 
-def _slot_rows(slot: int | None, log: Log) -> Log:
-    """The log, or the rows of one of its slots; 0 selects single decisions."""
-    if slot is None:
-        return log
+def _slot_rows(slot: int, log: Log) -> Log:
+    """The rows of one slot of the log; 0 selects single decisions."""
     if log.slot is None:
         raise InvalidInput(f"slot must be one of the log's, which has none; got {slot}")
     slots = np.unique(log.slot).tolist()
@@ -338,13 +368,10 @@ def _slot_rows(slot: int | None, log: Log) -> Log:
     return log[np.flatnonzero(log.slot == slot)]
 
 
-def _select_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
-    """The rows of --where-offered and --where-drawn, with notes about them."""
+def _drawn_rows(log: Log) -> tuple[Log, str]:
+    """The rows of --where-drawn, with a note about them."""
     from oddsmith.evaluation import where_drawn
 
-    log, notes = _offered_rows(asked, log)
-    if not asked.where_drawn:
-        return log, notes
     rows = where_drawn(log)
     if not len(rows):
         raise InvalidInput(
@@ -355,7 +382,7 @@ def _select_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
         f"All of this is about {len(rows):,} of {len(log):,} rows, without those in "
         "which one arm had all odds though others were eligible."
     )
-    return rows, [*notes, note]
+    return rows, note
 
 
 def _rows_with_both(log: Log) -> tuple[Log, str]:
@@ -373,13 +400,10 @@ def _rows_with_both(log: Log) -> tuple[Log, str]:
     return log[is_compared], excluded_rows_note(log)
 
 
-def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
-    """The log; with --where-offered the rows that offered the arms of arm:NAME, and a
-    note."""
+def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, str]:
+    """The rows that offered the arms of arm:NAME, with a note about them."""
     from oddsmith.evaluation import where_offered
 
-    if not asked.where_offered:
-        return log, []
     targets = [target for target in asked.target if target.startswith("arm:")]
     names = [target.removeprefix("arm:") for target in targets]
     if not names:
@@ -393,7 +417,7 @@ def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, list[str]]:
             f"where-offered must leave some rows; none of {len(log):,} offered {arms}"
         )
     note = f"All of this is about the {len(rows):,} of {len(log):,} rows that offered"
-    return rows, [f"{note} {arms}."]
+    return rows, f"{note} {arms}."
 
 
 def _file(name: str) -> PolicyFile:

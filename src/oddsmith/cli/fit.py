@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oddsmith.cli.parser import Commands, add_command, add_json
-from oddsmith.cli.units import add_units, learnt_units, units_of
 from oddsmith.cli.words import (
     add_reading,
+    add_units,
     as_json,
     asking,
     check_file_place,
     checked_seed,
+    learnt_units,
     reader,
+    units_of,
 )
 from oddsmith.core import kernels
 from oddsmith.core.errors import InvalidInput

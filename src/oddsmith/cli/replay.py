@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oddsmith.cli.parser import Commands, add_command, add_json
-from oddsmith.cli.units import add_units, units_of
 from oddsmith.cli.words import (
     Refusal,
     add_reading,
+    add_units,
     as_json,
     asking,
     checked_seed,
     reader,
+    units_of,
 )
 from oddsmith.core.arrays import Array, whole
 from oddsmith.core.errors import InvalidInput

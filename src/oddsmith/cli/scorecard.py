@@ -22,35 +22,7 @@ if TYPE_CHECKING:
     from oddsmith.evaluation.scorecard import MetricResult
     from oddsmith.evaluation.segments import SegmentScores
 
-__all__ = ["SCORE_COLUMNS", "add_scoring", "asks_for_scorecard", "score"]
-
-SCORE_COLUMNS = ("control", "holdout", "group", "unit", "metric", "time")
-"""The columns that a scorecard reads besides those of an evaluation."""
-_CONTROL = (
-    "compare with a control, metric by metric: arm:NAME, first, uniform, incumbent "
-    "(the log's column control), logged, or a policy file"
-)
-_METRICS = (
-    "a TOML file with [metrics.NAME] tables, and control and [segments] where wanted"
-)
-
-
-def add_scoring(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a scorecard."""
-    group = parser.add_argument_group("scorecard of metrics")
-    group.add_argument("--control", help=_CONTROL)
-    group.add_argument("--metrics", type=Path, metavar="FILE", help=_METRICS)
-    group.add_argument(
-        "--lift",
-        choices=("log", "linear"),
-        default="log",
-        help="scale of the one-look interval of a lift (default log)",
-    )
-
-
-def asks_for_scorecard(asked: argparse.Namespace) -> bool:
-    """Whether the question is about metrics against a control."""
-    return asked.control is not None or asked.metrics is not None
+__all__ = ["score"]
 
 
 class _Comparison(NamedTuple):

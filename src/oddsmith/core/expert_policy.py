@@ -129,7 +129,8 @@ class OverExperts(Policy):
     ) -> tuple[Array, Array]:
         """Return the experts' predictions and ballots (…, N, K), after checking their
         shapes against the state."""
-        check_eligible(eligible)
+        if eligible is not None:
+            check_eligible(eligible)
         predictions, ballots = self.experts.advise(state.experts, context, eligible)
         log_weights = self.weights_of(state)
         return checked_predictions(predictions, log_weights, eligible), ballots

@@ -121,7 +121,7 @@ class Experts:
 
         Override it only to be faster.
         """
-        if kernels.compiled() is None or type(self).advise is not Experts.advise:
+        if type(self).advise is not Experts.advise or kernels.compiled() is None:
             return None
         predictions = self.predict(state, context)
         checked = checked_predictions(predictions, log_weights, eligible)

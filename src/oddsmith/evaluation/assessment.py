@@ -259,7 +259,8 @@ def assess(
     check_choice("baseline", baseline, names)
     if floor is not None:
         number("floor", floor, low=0, high=1, open_low=True)
-    if whole and slates_of(log) is None:
+    slates = slates_of(log)
+    if whole and slates is None:
         raise InvalidInput(
             "whole slates need a log with the columns slate and slot, and slates of "
             "several slots"
@@ -270,8 +271,12 @@ def assess(
     if whole:
         for name, odds in targets.items():
             of_slates[name] = _whole(log, odds, settings)
-    served = _check_served(by_place(log), floor)
-    slots = _by_slot(log, targets, question)
+    ordered = log
+    slots: dict[int, Assessment | str] = {}
+    if slates is not None:
+        ordered = by_place(log, slates)
+        slots = _by_slot(log, targets, question)
+    served = _check_served(ordered, floor)
     return replace(
         found,
         served=served,
@@ -299,13 +304,24 @@ def _assess_rows(
     own = estimate(today, **settings | {"floor": None})
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: Answers = {name: {} for name in targets}
-    estimators = len(_PLAIN) if question.predictions is None else len(ESTIMATORS)
-    steps = len(targets) * estimators + len(ESTIMATORS)
+    estimators = _PLAIN
+    if question.predictions is not None:
+        estimators = _PLAIN | _MODELLED
+    of_models: Any = {
+        "predictions": question.predictions,
+        "beforehand": question.beforehand,
+    }
+    steps = len(targets) * len(estimators) + len(ESTIMATORS)
     with closing(Bar("estimates", steps, every=LINE_EVERY_S)) as bar:
         for name, odds in targets.items():
-            for estimator, make_terms in _estimators(log, odds, question).items():
+            # check propensities and predictions once
+            rows = rows_of(log, odds)
+            if question.predictions is not None:
+                dm(log, rows, question.predictions)
+            for estimator, make_terms in estimators.items():
+                more = of_models if estimator in _MODELLED else {}
                 try:
-                    own_terms = make_terms()
+                    own_terms = make_terms(log, rows, **more)
                     terms[name][estimator] = own_terms
                     answers[name][estimator] = estimate(own_terms, **settings)
                 except InvalidInput as error:
@@ -340,12 +356,9 @@ def _assess_rows(
 def _by_slot(
     log: Log, targets: Mapping[str, Array], question: _Question
 ) -> dict[int, Assessment | str]:
-    """Assess each slot on its own, or give the reason why not; empty for a log without
-    slates."""
-    if log.slot is None or slates_of(log) is None:
-        return {}
+    """Assess each slot of a log with slates on its own, or give the reason why not."""
     found: dict[int, Assessment | str] = {}
-    for slot in np.unique(log.slot).tolist():
+    for slot in np.unique(np.asarray(log.slot)).tolist():
         rows = np.flatnonzero(log.slot == slot)
         own = log[rows]
         # width of propensities and predictions: the largest number of arms offered in a
@@ -383,29 +396,6 @@ def _whole(log: Log, odds: Array, settings: Any) -> Answer:
         return estimate(whole_slates(log, odds), **settings | {"floor": floor})
     except InvalidInput as error:
         return str(error)
-
-
-def _estimators(
-    log: Log, odds: Array, question: _Question
-) -> dict[str, partial[Terms]]:
-    """Return a function per estimator that computes the terms of one target.
-    Propensities and predictions are checked only once."""
-    rows = rows_of(log, odds)
-    makers = {}
-    for name, make in _PLAIN.items():
-        makers[name] = partial(make, log, rows)
-    if question.predictions is None:
-        return makers
-    dm(log, rows, question.predictions)
-    for name, make in _MODELLED.items():
-        makers[name] = partial(
-            make,
-            log,
-            rows,
-            predictions=question.predictions,
-            beforehand=question.beforehand,
-        )
-    return makers
 
 
 def _unbiased_terms(
@@ -462,6 +452,8 @@ def in_units(found: Assessment, scale: RewardScale) -> Assessment:
     ips: 8.5 in [6.738, 10] (0.95 beta); mostly 0 - logged: 6 in [4.837, 7.097] (0.95
     beta)
     """
+    if scale == found.scale:
+        return found
     low = scale.low
     width = scale.high - scale.low
     slots: dict[int, Assessment | str] = {}

@@ -94,23 +94,8 @@ def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
     if floor not in known:
         found = _diagnose(per_slate(terms), floor)
         deflation = _deflation(terms, floor)
-        rounding = _rounding(terms)
-        known[floor] = found._replace(deflation=deflation, rounding=rounding)
+        known[floor] = found._replace(deflation=deflation)
     return known[floor]
-
-
-def _rounding(terms: Terms) -> float:
-    """Return the possible rounding error of the mean weight; for a difference, the sum
-    of both sides."""
-    if terms.parts is not None:
-        return sum(_rounding(part) for part in terms.parts)
-    rounding = per_slate(terms).rounding
-    if rounding is None:
-        return 0.0
-    most = float(rounding.mean())
-    if most < ROUNDED:
-        return 0.0
-    return most
 
 
 def _deflation(terms: Terms, floor: float | None) -> float | None:
@@ -161,6 +146,7 @@ def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
             weight_error=worse.weight_error,
             inflation=inflation,
             unit=terms.unit,
+            rounding=own.rounding + other.rounding,
         )
     n = len(terms)
     missing = float(terms.missing.mean())
@@ -169,6 +155,9 @@ def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
         share = 1.0 / n
         mean = 1.0 - missing
         return Diagnostics(n, float(n), share, missing, mean, 0.0, 1.0, terms.unit)
+    rounding = 0.0
+    if terms.rounding is not None:
+        rounding = float(terms.rounding.mean())
     if terms.expected_squares is not None and terms.heaviest is not None:
         squares = max(float(terms.expected_squares.mean()), 1e-300)
         ess = n / squares
@@ -197,6 +186,7 @@ def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
         weight_error=weight_error,
         inflation=inflation,
         unit=terms.unit,
+        rounding=rounding if rounding >= ROUNDED else 0.0,
     )
 
 

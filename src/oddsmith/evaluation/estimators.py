@@ -26,7 +26,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, finite, number
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.rows import Rows, all_odds, rewarded_rows, rows_at, rows_of
+from oddsmith.evaluation.rows import Rows, all_odds, rewarded_rows, rows_of
 from oddsmith.evaluation.slates import slates_of
 from oddsmith.evaluation.terms import Bets, DrawnOdds, Extremes, PolicyRows, Terms
 from oddsmith.logs.rules import drawn_entries
@@ -312,7 +312,8 @@ def _model(rows: Rows, predictions: object) -> _Model:
         raise InvalidInput(
             f"predictions must be in [0, 1] like rewards; got {least:g} to {most:g}"
         )
-    table = rows_at(table, rows.known)
+    if not rows.known.all():
+        table = table[rows.known]
     residual = rows.reward - drawn_entries(table, rows.arm)
     base = (rows.target * table).sum(axis=1)
     return _Model(base, table, residual)

@@ -56,19 +56,28 @@ def outer_terms(terms: Terms) -> tuple[Terms, Terms] | None:
 
     so what two targets share cancels. Of one target, D = w, P = 1 and N = 0.
     """
-    found = _target_odds(terms)
-    if found is None:
+    sides = [part.drawn for part in terms.parts or (terms,)]
+    drawn = [side for side in sides if side is not None]
+    if len(drawn) < len(sides) or all(side.target is None for side in drawn):
         return None
-    up = np.maximum(found.apart, 0.0)
-    down = np.maximum(-found.apart, 0.0)
-    reward = found.reward
+    first = drawn[0]
+    reward = first.reward
+    apart = first.weights
+    more = first.mass
+    less = np.zeros(len(terms))
+    if len(drawn) == 2:
+        second = drawn[1]
+        apart = first.weights - second.weights
+        more, less = _masses(first, second)
+    up = np.maximum(apart, 0.0)
+    down = np.maximum(-apart, 0.0)
     ones = np.ones(len(up))
-    least = up * reward + down * (1 - reward) - found.less
-    most = found.more - up * (1 - reward) - down * reward
-    highest_up = up - found.less
-    lowest_up = down - found.less
-    highest_down = found.more - down
-    lowest_down = found.more - up
+    least = up * reward + down * (1 - reward) - less
+    most = more - up * (1 - reward) - down * reward
+    highest_up = up - less
+    lowest_up = down - less
+    highest_down = more - down
+    lowest_down = more - up
     lower = Extremes(highest_up, lowest_up, ones)
     upper = Extremes(highest_down, lowest_down, ones)
     return _bound(terms, least, lower), _bound(terms, most, upper)
@@ -82,30 +91,6 @@ def _bound(terms: Terms, values: Array, extremes: Extremes) -> Terms:
         extremes=lambda: extremes,
         slates=terms.slates,
     )
-
-
-class _TargetOdds(NamedTuple):
-    """D, P and N of `outer_terms`, and the rewards, with shape (T,) each."""
-
-    apart: Array
-    more: Array
-    less: Array
-    reward: Array
-
-
-def _target_odds(terms: Terms) -> _TargetOdds | None:
-    sides = [part.drawn for part in terms.parts or (terms,)]
-    drawn = [side for side in sides if side is not None]
-    if len(drawn) < len(sides) or all(side.target is None for side in drawn):
-        return None
-    first = drawn[0]
-    if len(drawn) == 1:
-        nothing = np.zeros(len(terms))
-        return _TargetOdds(first.weights, first.mass, nothing, first.reward)
-    second = drawn[1]
-    more, less = _masses(first, second)
-    apart = first.weights - second.weights
-    return _TargetOdds(apart, more, less, first.reward)
 
 
 def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:

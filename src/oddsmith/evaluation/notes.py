@@ -134,39 +134,31 @@ def log_notes(found: Assessment) -> list[str]:
     >>> print(*log_notes(assess(log, {"mostly a": [0.9, 0.1]})), sep="; ")
     50 of 400 rows have no reward and were left out; if no reward means 0, write 0.
     """
-    return [*_unrewarded(found), *_undrawn(found), *slate_notes(found)]
+    notes = []
+    n = len(found.log)
+    missing = int(np.isnan(found.log.reward).sum())
+    if missing > _EMPTY * n:
+        notes.append(
+            f"{missing:,} of {n:,} rows have no reward and were left out; if no reward "
+            "means 0, write 0."
+        )
+    has_answer = verdict(found).estimator is not None
+    is_asymptotic = found.logged.interval in ASYMPTOTIC
+    if has_answer and is_asymptotic and not support_known(found):
+        # such intervals account for arms that were not drawn by the distance of rewards
+        # from 0 and 1
+        end = "high" if found.log.rewarded().reward.mean() < 0.5 else "low"
+        notes.append(
+            f"Only the odds of drawn arms are in the log: the {end} ends of intervals "
+            "leave room for arms whose odds were not logged, and would be nearer with "
+            "the odds of all arms."
+        )
+    if found.log.slot is not None:
+        notes += slate_notes(found)
+    return notes
 
 
 def support_known(found: Assessment) -> bool:
     """Return whether the arms that the logging policy could draw are known:
     propensities of all arms are logged or follow from the log."""
     return all_odds(found.log.rewarded()) is not None
-
-
-def _unrewarded(found: Assessment) -> list[str]:
-    n = len(found.log)
-    missing = int(np.isnan(found.log.reward).sum())
-    if missing <= _EMPTY * n:
-        return []
-    return [
-        f"{missing:,} of {n:,} rows have no reward and were left out; if no reward "
-        "means 0, write 0."
-    ]
-
-
-def _undrawn(found: Assessment) -> list[str]:
-    """Explain how intervals account for unknown propensities of undrawn arms: by the
-    distance of rewards from 0 and 1."""
-    has_answer = verdict(found).estimator is not None
-    if not has_answer or found.logged.interval not in ASYMPTOTIC:
-        return []
-    if support_known(found):
-        return []
-    end = "low"
-    if found.log.rewarded().reward.mean() < 0.5:
-        end = "high"
-    return [
-        f"Only the odds of drawn arms are in the log: the {end} ends of intervals "
-        "leave room for arms whose odds were not logged, and would be nearer with the "
-        "odds of all arms."
-    ]

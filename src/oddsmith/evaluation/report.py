@@ -87,7 +87,12 @@ def refusals(found: Assessment) -> list[str]:
     estimators: dict[tuple[str, str], list[str]] = {}
     rows = [*_flat(found.answers), *_flat(_by_difference(found))]
     for row in rows:
-        for why in _reasons(row.answer):
+        if isinstance(row.answer, str):
+            against = [f"refused: {row.answer}"]
+        else:
+            broken = reasons(row.answer)
+            against = [f"refused by rule {rule}: {why}" for rule, why in broken.items()]
+        for why in against:
             key = (row.target, why)
             estimators.setdefault(key, []).append(row.estimator)
     lines = []
@@ -119,12 +124,6 @@ def _table(what: str, rows: list[_Row], caption: str) -> Table:
         cells.append((row.target, row.estimator, *_cells(row.answer)))
     headers = (what, "estimator", "value", "low", "high", "note")
     return Table(headers, tuple(cells), caption)
-
-
-def _reasons(answer: Answer) -> list[str]:
-    if isinstance(answer, str):
-        return [f"refused: {answer}"]
-    return [f"refused by rule {rule}: {why}" for rule, why in reasons(answer).items()]
 
 
 def _by_difference(found: Assessment) -> Answers:

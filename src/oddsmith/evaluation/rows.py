@@ -21,7 +21,6 @@ __all__ = [
     "half_step",
     "largest_factor",
     "rewarded_rows",
-    "rows_at",
     "rows_of",
 ]
 
@@ -122,7 +121,8 @@ class Rows:
         """
         if self.propensities is not None:
             has_both = (self.target > 0) & (self.propensities > 0)
-            return _least(self.propensities[has_both])
+            odds = self.propensities[has_both]
+            return float(odds.min()) if odds.size else None
         if self.propensity is None:
             return None
         draws_own = drawn_entries(self.target, self.arm) > 0
@@ -134,7 +134,8 @@ class Rows:
         rest = 1 - self.propensity[has_others] + _ROUNDING
         odds_of_others = rest / others[has_others]
         own_odds = self.propensity[draws_own]
-        return _least(np.concatenate([own_odds, odds_of_others]))
+        odds = np.concatenate([own_odds, odds_of_others])
+        return float(odds.min()) if odds.size else None
 
     @cached_property
     def ratios(self) -> Array | None:
@@ -194,7 +195,9 @@ def rows_of(log: Log, target: object) -> Rows:
         raise InvalidInput(f"log must be a Log; got {type(log).__name__}")
     own = rewarded_rows(log)
     known = ~np.isnan(log.reward)
-    odds = rows_at(_check_target(log, target), known)
+    odds = _check_target(log, target)
+    if not known.all():
+        odds = odds[known]
     propensities = all_odds(own)
     eligible = own.eligible
     # a row without reward may have more arms than any row with one
@@ -216,19 +219,6 @@ def rows_of(log: Log, target: object) -> Rows:
         slates=slates_of(own),
         half_step=half_step(own),
     )
-
-
-def _least(odds: Array) -> float | None:
-    if odds.size:
-        return float(odds.min())
-    return None
-
-
-def rows_at(table: Array, known: Bools) -> Array:
-    """The rows of a table (T, K) that are `known`; the table itself where all are."""
-    if known.all():
-        return table
-    return table[known]
 
 
 def all_odds(log: Log) -> Array | None:

@@ -48,7 +48,6 @@ SCORE_INTERVALS: tuple[ScoreInterval, ...] = ("anytime", "one_look")
 Outcome: TypeAlias = Literal["better", "worse", "inconclusive", "refused"]
 _NAN = float("nan")
 _NO_EFFECT = Effect(_NAN, _NAN, _NAN)
-_REWARD = Metric(REWARD, role="primary", high=1.0)
 
 
 class MetricResult(NamedTuple):
@@ -141,7 +140,7 @@ def score_metrics(
     log: Log,
     targets: Mapping[str, object],
     control: object,
-    metrics: Sequence[Metric] = (_REWARD,),
+    metrics: Sequence[Metric] | None = None,
     *,
     control_name: str = "control",
     interval: ScoreInterval = "anytime",
@@ -150,7 +149,7 @@ def score_metrics(
     floor: float | None = None,
     overrule: Sequence[str] = (),
 ) -> tuple[MetricResult, ...]:
-    """Each metric of each target against the control.
+    """Each metric (None: the reward) of each target against the control.
 
     `targets` and `control` are odds (T, K) or (K,), as of `arm_target`. All intervals
     hold together at `level`: each of m has 1 - (1 - level)/m. `anytime` ones are valid
@@ -178,6 +177,8 @@ def score_metrics(
     """
     number("level", level, low=0, high=1, open_low=True, open_high=True)
     check_choice("interval", interval, SCORE_INTERVALS)
+    if metrics is None:
+        metrics = [_reward_metric()]
     if not targets or not metrics:
         raise InvalidInput(
             "a scorecard needs a target and a metric; got "
@@ -358,10 +359,14 @@ def _score(log: Log, pair: _Pair, question: _Question) -> MetricResult:
     return _score_anytime(result, pair, numerator, capped, known, refused)
 
 
+def _reward_metric() -> Metric:
+    return Metric(REWARD, role="primary", high=1.0)
+
+
 def _part(question: _Question, name: str) -> Metric:
     """A metric of a ratio by its name."""
     if name == REWARD:
-        return question.metrics.get(name, _REWARD)
+        return question.metrics.get(name, _reward_metric())
     return question.metrics.get(name, Metric(name))
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Ints
 from oddsmith.evaluation.terms import Extremes, Terms, heaviest
-from oddsmith.logs.slates import has_slates
 from oddsmith.logs.table import Log
 
 __all__ = ["Slates", "by_place", "heaviest_slate", "per_slate", "slates_of"]
@@ -58,7 +57,7 @@ class Slates(NamedTuple):
 
 def slates_of(log: Log) -> Slates | None:
     """The slates of a log; None where every row stands alone."""
-    if not has_slates(log):
+    if log.slot is None:
         return None
     known: dict[object, int] = {}
     numbers = np.empty(len(log), dtype=np.int64)
@@ -74,15 +73,12 @@ def slates_of(log: Log) -> Slates | None:
     return Slates(numbers, np.maximum(places, 1), alone)
 
 
-def by_place(log: Log) -> Log:
+def by_place(log: Log, slates: Slates) -> Log:
     """The log with the slots of each slate in their order, one slate after the other.
 
     A slot's odds are those of its arm given the slots before it, not of one given those
     behind it.
     """
-    slates = slates_of(log)
-    if slates is None:
-        return log
     order = np.lexsort((slates.place, slates.number))
     is_ordered = (order[1:] > order[:-1]).all()
     if is_ordered:

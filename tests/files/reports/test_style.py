@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import oddsmith
-from oddsmith.files.reports.figure import alone
 from oddsmith.files.reports.style import (
     COLOURS,
     DASHES,
     EDGE,
     MARKERS,
     SHEET,
+    alone,
     band,
     legend,
     panels,

@@ -54,7 +54,10 @@ class Draws:
     """
 
     def __init__(self, given: Log, propensity: Array, floor: float) -> None:
-        logged, self._offered = _by_name(given)
+        logged = given
+        self._offered = None
+        if given.offered is not None and given.arms is None:
+            logged, self._offered = _by_name(given)
         n = len(logged.arm)
         self.arm = logged.arm
         self.eligible = logged.eligible
@@ -80,7 +83,8 @@ class Draws:
         if self.odds is not None:
             self.propensity = drawn_entries(self.odds, self.arm)
         self.inverse: Array = np.minimum(1.0 / self.propensity, _MOST)
-        self._check_floor()
+        if floor:
+            self._check_floor()
 
     def gain(self, rows: slice, q: Array) -> Array:
         """Return q(a) / p(a) - 1 for propensities q (rows, K) of arms with p > 0,
@@ -159,8 +163,6 @@ def _by_name(log: Log) -> tuple[Log, Sequence[tuple[str, ...]] | None]:
     Bets by name take the list of all names as known from the start: what is offered is
     not chosen by the draws.
     """
-    if log.offered is None or log.arms is not None:
-        return log, None
     names = names_of(log)
     size = len(names) * len(log)
     if len(names) <= _MOST_NAMES and size <= _MOST_ODDS:

@@ -184,11 +184,8 @@ def _arms_below_floor(draws: Draws) -> BetFamily:
         is_possible = able_arms(rows) & (draws.floor < 1)
         return np.where(is_possible, gain, 0.0)
 
-    return BetFamily(_not_served(draws), _arm_shares(draws), gains)
-
-
-def _not_served(draws: Draws) -> list[str]:
-    return [f"arm {label} were not served" for label in draws.labels]
+    names = [f"arm {label} were not served" for label in draws.labels]
+    return BetFamily(names, _arm_shares(draws), gains)
 
 
 def _arm_shares(draws: Draws) -> Array:
@@ -278,7 +275,8 @@ def _missing_arms(draws: Draws, odds: Array) -> BetFamily:
         gain = np.where(is_drawn, 0.0, inverse) - 1.0
         return np.where(able, gain, 0.0)
 
-    return equal_bets(_not_served(draws), gains)
+    names = [f"arm {label} were not served" for label in draws.labels]
+    return equal_bets(names, gains)
 
 
 def _old_odds(draws: Draws, odds: Array) -> BetFamily:

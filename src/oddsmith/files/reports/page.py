@@ -12,7 +12,7 @@ from pathlib import Path
 
 from oddsmith.core.errors import BadFile, InvalidInput
 from oddsmith.files import disk
-from oddsmith.files.reports.figure import alone, apart
+from oddsmith.files.reports.style import alone, apart
 from oddsmith.files.reports.theme import variables
 
 __all__ = ["Figure", "Section", "Table", "render", "write"]
@@ -130,7 +130,9 @@ def _section(section: Section, name: str) -> str:
         heading = f"<details><summary>{heading}</summary>"
     parts = [heading, _paragraphs(section.text)]
     for i, figure in enumerate(section.figures):
-        parts.append(_figure(figure, f"{name}-{i}"))
+        pictures = f'<div class="pictures">{apart(figure.svg, f"{name}-{i}")}</div>'
+        caption = f"<figcaption>{escape(figure.caption)}</figcaption>"
+        parts.append(f"<figure>{pictures}{caption}</figure>")
     for table in section.tables:
         parts.append(_table(table, table.caption or section.title))
     if section.printed:
@@ -147,21 +149,18 @@ def _section(section: Section, name: str) -> str:
 def _table(table: Table, caption: str) -> str:
     head = ""
     for name, *cells in zip(table.headers, *table.rows, strict=True):
-        kind = "number" if _is_numeric(cells) else ""
-        head += f'<th scope="col"{_kind(kind)}>{escape(name)}</th>'
-    rows = "".join(f"<tr>{_row(row)}</tr>\n" for row in table.rows)
+        kind = ' class="number"' if _is_numeric(cells) else ""
+        head += f'<th scope="col"{kind}>{escape(name)}</th>'
+    rows = ""
+    for first, *others in table.rows:
+        beside = "".join(map(_cell, others))
+        rows += f'<tr><th scope="row">{escape(first)}</th>{beside}</tr>\n'
     label = escape(caption)
     return (
         '<div class="scroll" tabindex="0" role="group" '
         f'aria-label="{label}"><table><caption>{label}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>"
     )
-
-
-def _row(row: tuple[str, ...]) -> str:
-    first, *others = row
-    cells = "".join(map(_cell, others))
-    return f'<th scope="row">{escape(first)}</th>{cells}'
 
 
 def _is_number(text: str) -> bool:
@@ -177,20 +176,9 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 def _cell(text: str) -> str:
     kind = ""
     if text in ("yes", "no"):
-        kind = text
+        kind = f' class="{text}"'
     elif _is_number(text):
-        kind = "number"
+        kind = ' class="number"'
     elif 0 < len(text) < 16:
-        kind = "short"
-    return f"<td{_kind(kind)}>{escape(text)}</td>"
-
-
-def _kind(kind: str) -> str:
-    return f' class="{kind}"' if kind else ""
-
-
-def _figure(figure: Figure, name: str) -> str:
-    pictures = f'<div class="pictures">{apart(figure.svg, name)}</div>'
-    return (
-        f"<figure>{pictures}<figcaption>{escape(figure.caption)}</figcaption></figure>"
-    )
+        kind = ' class="short"'
+    return f"<td{kind}>{escape(text)}</td>"
