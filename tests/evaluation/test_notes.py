@@ -8,8 +8,7 @@ import pytest
 
 import oddsmith as od
 from oddsmith.evaluation import Assessment, Estimate, assess
-from oddsmith.evaluation.notes import log_notes
-from oddsmith.evaluation.report import diagnostics_table
+from oddsmith.evaluation.report import diagnostics_table, log_notes
 
 ODDS = np.array([0.6, 0.25, 0.15])
 TARGET = np.array([0.2, 0.2, 0.6])

@@ -257,11 +257,14 @@ def _format_answer(
 ) -> str:
     """For people: verdict, picture, tables, then the details."""
     from oddsmith.evaluation import report
-    from oddsmith.evaluation.notes import log_notes, slots_table
+    from oddsmith.evaluation.slate_report import slots_table
     from oddsmith.evaluation.verdict import verdict
 
     answer = verdict(found)
-    parts = ["\n".join([*answer.sentences, *log_notes(found), *notes]), answer.picture]
+    parts = [
+        "\n".join([*answer.sentences, *report.log_notes(found), *notes]),
+        answer.picture,
+    ]
     if found.differences:
         parts.append(str(report.differences_table(found)))
     if found.slots:
@@ -520,7 +523,7 @@ def _model(*, trees: bool) -> "Regressor":
 
 def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
     """An assessment as JSON."""
-    from oddsmith.evaluation.notes import log_notes
+    from oddsmith.evaluation.report import log_notes
     from oddsmith.evaluation.verdict import verdict
 
     sentences = verdict(found)
@@ -552,7 +555,7 @@ def _record(found: "Assessment", notes: list[str]) -> dict[str, object]:
 
 def _numbers(found: "Assessment") -> dict[str, object]:
     """The numbers of a log, or of one of its slots."""
-    from oddsmith.evaluation.notes import support_known
+    from oddsmith.evaluation.report import support_known
 
     known = support_known(found)
     diagnostics = {}

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from oddsmith.contexts.numbers import numbers
+from oddsmith.contexts.numbers import numbers, numeric
 from oddsmith.contexts.places import (
     CATEGORY,
     FLAG,
@@ -46,7 +46,7 @@ from oddsmith.contexts.places import (
     parts_of,
     places_of,
 )
-from oddsmith.contexts.schema import Schema, category_text, numeric
+from oddsmith.contexts.schema import Schema, category_text
 from oddsmith.contexts.values import check_columns
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.contexts import (

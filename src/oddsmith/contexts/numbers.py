@@ -6,6 +6,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 from oddsmith.core.contexts import (
+    HUGE,
     NamedRow,
     as_array,
     as_number,
@@ -18,7 +19,7 @@ from oddsmith.core.contexts import (
 )
 from oddsmith.core.errors import InvalidInput
 
-__all__ = ["numbers"]
+__all__ = ["numbers", "numeric"]
 
 
 def numbers(
@@ -98,3 +99,20 @@ def _from_objects(context: object) -> Array:
         column = place[-1] if place else 0
         floats[place] = as_number(column, value)
     return floats
+
+
+def numeric(context: Array) -> Array:
+    """An array of numbers (…, d), d at least 1, with NaN for what is infinite or
+    huge."""
+    if context.ndim == 0:
+        raise InvalidInput(
+            "context must be an array of numbers, a dict or a row; got the number "
+            f"{context}"
+        )
+    if context.shape[-1] == 0:
+        raise InvalidInput(
+            f"context must have at least one number; got none, shape {context.shape}"
+        )
+    with np.errstate(invalid="ignore"):
+        encoded: Array = np.where(np.abs(context) < HUGE, context, np.nan)
+    return encoded

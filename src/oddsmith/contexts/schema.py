@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from oddsmith.contexts.numbers import numbers
+from oddsmith.contexts.numbers import numbers, numeric
 from oddsmith.contexts.values import check_columns
 from oddsmith.core.arrays import Array, whole
 from oddsmith.core.contexts import (
@@ -31,7 +31,7 @@ from oddsmith.core.contexts import (
 from oddsmith.core.decision import Context
 from oddsmith.core.errors import InvalidInput
 
-__all__ = ["Schema", "category_text", "numeric"]
+__all__ = ["Schema", "category_text"]
 
 _ABSENT: object = object()
 
@@ -323,23 +323,6 @@ def category_text(name: str, value: object) -> str | None:
     is_huge = isinstance(plain, int) and not -HUGE < plain < HUGE
     # Python refuses to print very long integers in decimal
     return f"{plain:#x}" if is_huge else str(plain)
-
-
-def numeric(context: Array) -> Array:
-    """An array of numbers (…, d), d at least 1, with NaN for what is infinite or
-    huge."""
-    if context.ndim == 0:
-        raise InvalidInput(
-            "context must be an array of numbers, a dict or a row; got the number "
-            f"{context}"
-        )
-    if context.shape[-1] == 0:
-        raise InvalidInput(
-            f"context must have at least one number; got none, shape {context.shape}"
-        )
-    with np.errstate(invalid="ignore"):
-        encoded: Array = np.where(np.abs(context) < HUGE, context, np.nan)
-    return encoded
 
 
 @lru_cache(maxsize=65_536)

@@ -9,7 +9,9 @@ import numpy as np
 
 from oddsmith.core.arrays import Array
 from oddsmith.evaluation.assessment import Answer, Answers, Assessment, has_value
-from oddsmith.evaluation.notes import log_notes, slots_table, support_known
+from oddsmith.evaluation.diagnostics import ASYMPTOTIC
+from oddsmith.evaluation.rows import all_odds
+from oddsmith.evaluation.slate_report import slate_notes, slots_table
 from oddsmith.evaluation.verdict import Verdict, reasons, target_name, verdict
 from oddsmith.files.reports.page import Figure, Section, Table, write
 from oddsmith.files.reports.style import (
@@ -33,8 +35,10 @@ __all__ = [
     "answers_table",
     "diagnostics_table",
     "differences_table",
+    "log_notes",
     "refusals",
     "summary",
+    "support_known",
     "write_report",
 ]
 
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
+_EMPTY = 0.1  # report a larger share of empty rows
 _ARMS = 20  # maximum number of arms in the figure of overlap
 
 
@@ -70,6 +75,51 @@ def summary(found: Assessment) -> list[str]:
         f"The logger itself: {value}.",
         f"Served as logged: {served}",
     ]
+
+
+def log_notes(found: Assessment) -> list[str]:
+    """Return sentences about missing rewards, missing propensities and slates, as far
+    as they apply.
+
+    >>> from oddsmith.evaluation.assessment import assess
+    >>> from oddsmith.logs.table import Log
+    >>> log = Log(
+    ...     arm=[0, 1] * 200,
+    ...     reward=[1, 0] * 150 + [1, np.nan] * 50,
+    ...     propensity=[0.5] * 400,
+    ...     arms=["a", "b"],
+    ... )
+    >>> print(*log_notes(assess(log, {"mostly a": [0.9, 0.1]})), sep="; ")
+    50 of 400 rows have no reward and were left out; if no reward means 0, write 0.
+    """
+    notes = []
+    n = len(found.log)
+    missing = int(np.isnan(found.log.reward).sum())
+    if missing > _EMPTY * n:
+        notes.append(
+            f"{missing:,} of {n:,} rows have no reward and were left out; if no reward "
+            "means 0, write 0."
+        )
+    has_answer = verdict(found).estimator is not None
+    is_asymptotic = found.logged.interval in ASYMPTOTIC
+    if has_answer and is_asymptotic and not support_known(found):
+        # such intervals account for arms that were not drawn by the distance of rewards
+        # from 0 and 1
+        end = "high" if found.log.rewarded().reward.mean() < 0.5 else "low"
+        notes.append(
+            f"Only the odds of drawn arms are in the log: the {end} ends of intervals "
+            "leave room for arms whose odds were not logged, and would be nearer with "
+            "the odds of all arms."
+        )
+    if found.log.slot is not None:
+        notes += slate_notes(found)
+    return notes
+
+
+def support_known(found: Assessment) -> bool:
+    """Return whether the arms that the logging policy could draw are known:
+    propensities of all arms are logged or follow from the log."""
+    return all_odds(found.log.rewarded()) is not None
 
 
 def answers_table(found: Assessment) -> Table:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from oddsmith.contexts.numbers import numbers
-from oddsmith.contexts.schema import Schema, numeric
+from oddsmith.contexts.numbers import numbers, numeric
+from oddsmith.contexts.schema import Schema
 from oddsmith.core.arrays import Array, Bools, Ints, whole
 from oddsmith.core.contexts import has_names
 from oddsmith.core.draw import Uniforms
