@@ -14,8 +14,6 @@ models predict the reward in both cases. A cell is the mean reward of the policy
 over that of the best single model's, with the least reward of the round taken off.
 """
 
-import argparse
-import json
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,12 +22,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import oddsmith as od
+from benchmarks import model_study
 from benchmarks.games import Game, Round, choices
+from benchmarks.model_study import (
+    Recorded,
+    run_cells,
+    study_options,
+    training_rows,
+    z_scores,
+)
 from benchmarks.timing import table
 from oddsmith.core.arrays import Array
-from oddsmith.experts.clip import Clipped
-from oddsmith.logs.engines import each
-from oddsmith.logs.progress import progress
 
 MODELS = ("ridge", "boosting", "tree", "neighbour", "forest", "network", "shuffled")
 ROUNDS = 2_000
@@ -54,24 +57,6 @@ class Study(NamedTuple):
         return mean
 
 
-class Recorded(od.Experts):
-    """Predictions (n, 7, K) that were made before: those of the round `now`."""
-
-    names = MODELS
-
-    def __init__(self, predictions: Array) -> None:
-        self.predictions = predictions
-        self.now = 0
-
-    @property
-    def arms(self) -> Sequence[str]:
-        return [str(k) for k in range(self.predictions.shape[-1])]
-
-    def predict(self, state: Any, context: Any) -> Array:
-        found: Array = self.predictions[self.now]
-        return found
-
-
 def game_of(path: Path, seed: int) -> Game:
     """The rounds of a set that have as many arms as most rounds have."""
     family = path.parent.name
@@ -91,9 +76,8 @@ def study(game: Game, seed: int) -> Study:
     """Train the models on the first rounds, and predict the others."""
     contexts = np.nan_to_num(np.stack([context_of(now) for now in game.rounds]))
     rewards = np.stack([now.rewards for now in game.rounds])
-    sd = contexts.std(axis=0)
-    z = (contexts - contexts.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
-    n_train = int(np.clip(0.15 * len(z), 60, 400))
+    z = z_scores(contexts)
+    n_train = training_rows(len(z))
     played = slice(n_train, n_train + ROUNDS)
     predictions = np.stack(
         [
@@ -142,15 +126,9 @@ def trained(x: Array, rewards: Array, seed: int) -> list[Callable[[Array], Any]]
     return predictors
 
 
-def clipped_gts(bank: Any) -> Any:
-    return od.GeneralizedThompsonSampling(Clipped(bank), gamma=0.02)
-
-
-POLICIES: dict[str, Callable[[Any], Any]] = {
-    "auto with models": lambda bank: od.auto(models=bank),
-    "auto without models": lambda bank: od.auto(bank.arms),
-    "GTS, log loss": clipped_gts,
-    "Hedged": lambda bank: od.policies.hedged(Clipped(bank)),
+POLICIES = {
+    name: model_study.POLICIES[name]
+    for name in ("auto with models", "auto without models", "GTS, log loss", "Hedged")
 }
 
 
@@ -165,7 +143,7 @@ def play(cell: Cell) -> dict[str, Any]:
     """Return what a policy earns, over what the best model earns."""
     game = game_of(cell.path, cell.seed)
     given = study(game, cell.seed)
-    bank = Recorded(given.predictions)
+    bank = Recorded(given.predictions, MODELS)
     policy = POLICIES[cell.policy](bank)
     rng = np.random.default_rng([cell.seed, 2019])
     state = policy.init()
@@ -218,15 +196,7 @@ def report(results: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/choices"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--policies", nargs="*", default=list(POLICIES))
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    options = study_options(__doc__, "../shared/data/choices", list(POLICIES))
     cells = [
         Cell(path, seed, kind, policy)
         for seed in range(options.seeds)
@@ -234,14 +204,7 @@ def main() -> None:
         for policy in options.policies
         for kind in KINDS
     ]
-    results = []
-    done = each(play, cells, engine="local", workers=options.workers)
-    for _, found in progress(done, len(cells), "cells"):
-        results.append(found)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(json.dumps(found) + "\n")
-    print(report(results))
+    print(report(run_cells(play, cells, options)))
 
 
 if __name__ == "__main__":

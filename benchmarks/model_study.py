@@ -58,11 +58,14 @@ class Study(NamedTuple):
 class Recorded(od.Experts):
     """Predictions (n, M, K) that were made before: those of the round `now`."""
 
-    names = MODELS
-
-    def __init__(self, predictions: Array) -> None:
+    def __init__(self, predictions: Array, names: Sequence[str] = MODELS) -> None:
         self.predictions = predictions
         self.now = 0
+        self._names = tuple(names)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._names
 
     @property
     def arms(self) -> Sequence[str]:
@@ -109,6 +112,18 @@ def trained(x: Array, y: Ints, seed: int) -> dict[str, tuple[Any, Any]]:
     return found
 
 
+def z_scores(x: Array) -> Array:
+    """Columns (n, d) with mean 0 and standard deviation 1, or 0 if they are constant."""
+    sd = x.std(axis=0)
+    scores: Array = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    return scores
+
+
+def training_rows(n: int) -> int:
+    """The number of rows of n that train the models."""
+    return int(np.clip(0.15 * n, 60, 400))
+
+
 def study(path: Path, seed: int) -> Study:
     """The study of a set; predictions are kept in a folder."""
     kept = KEPT / f"{path.stem}-{seed}.npz"
@@ -118,10 +133,9 @@ def study(path: Path, seed: int) -> Study:
     with np.load(path) as arrays:
         x, y = arrays["X"].astype(np.float64), arrays["y"].astype(np.int64)
     x = np.nan_to_num(x)
-    sd = x.std(axis=0)
-    z = (x - x.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    z = z_scores(x)
     order = np.random.default_rng([seed, 2026]).permutation(len(y))
-    n_train = int(np.clip(0.15 * len(y), 60, 400))
+    n_train = training_rows(len(y))
     train, played = order[:n_train], order[n_train : n_train + ROUNDS]
     n_arms = int(y.max()) + 1
     predictions = np.zeros((len(played), len(MODELS), n_arms))
@@ -189,14 +203,39 @@ POLICIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/bakeoff"))
+def study_options(
+    description: str | None, data: str, policies: Sequence[str]
+) -> argparse.Namespace:
+    """The options of a study on the command line."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path(data))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--policies", nargs="*", default=list(POLICIES))
+    parser.add_argument("--policies", nargs="*", default=list(policies))
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def run_cells(
+    play: Callable[[Any], dict[str, Any]],
+    cells: Sequence[Any],
+    options: argparse.Namespace,
+) -> list[dict[str, Any]]:
+    """The results of all cells, which are also written to the file `--out`."""
+    results = []
+    done = each(play, cells, engine="local", workers=options.workers)
+    for _, found in progress(done, len(cells), "cells"):
+        results.append(found)
+        if options.out:
+            with options.out.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+    return results
+
+
+def main() -> None:
+    options = study_options(__doc__, "../shared/data/bakeoff", list(POLICIES))
     paths = [
         path
         for path in sorted(options.data.glob("*.npz"))
@@ -209,14 +248,7 @@ def main() -> None:
         for policy in options.policies
         for rewards in REWARDS
     ]
-    results = []
-    done = each(play, cells, engine="local", workers=options.workers)
-    for _, found in progress(done, len(cells), "cells"):
-        results.append(found)
-        if options.out:
-            with options.out.open("a") as file:
-                file.write(json.dumps(found) + "\n")
-    print(report(results))
+    print(report(run_cells(play, cells, options)))
 
 
 def _has_rows(path: Path) -> bool:
