@@ -1,5 +1,5 @@
 """Claims can fail: rules are stated first, judgements err as often as they state,
-errors made on purpose are caught."""
+deliberate errors are caught."""
 
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +81,8 @@ def test_rules_are_printed_before_anything_is_run(
     )
     assert main(["reproduce", "horizon", "--rules"]) == 0
     assert (
-        capsys.readouterr().out == "These experiments show figures and claim nothing.\n"
+        capsys.readouterr().out
+        == "These experiments only draw figures and have no claims.\n"
     )
 
 
@@ -101,8 +102,7 @@ def test_what_is_not_caught_is_told(
         == 0
     )
     told = (
-        "2 of 2 errors made on purpose are caught; 2 of 2 statements reject at least "
-        "one.\n"
+        "2 of 2 deliberate errors are caught; 2 of 2 statements reject at least one.\n"
     )
     assert capsys.readouterr().out.startswith(told)
     blind = Rule("anything goes", "nowhere", "always")
@@ -115,10 +115,9 @@ def test_what_is_not_caught_is_told(
     assert main(["reproduce", "phase", "--broken", "--engine", "serial"]) == 3
     printed = capsys.readouterr().out
     assert (
-        "0 of 1 errors made on purpose are caught; 0 of 1 statements reject at least "
-        "one."
+        "0 of 1 deliberate errors are caught; 0 of 1 statements reject at least one."
     ) in printed
-    assert "no error makes this fail: anything goes" in printed
+    assert "no deliberate error makes this fail: anything goes" in printed
 
 
 def test_cases_beyond_those_stated_are_refused() -> None:
@@ -132,7 +131,7 @@ def test_cases_beyond_those_stated_are_refused() -> None:
         )
     )
     for rules in ((rule,), ()):
-        with pytest.raises(AssertionError, match="2 cases, of 1 stated"):
+        with pytest.raises(AssertionError, match="2 cases, but states 1"):
             Experiment(twice.run, rules)(Setup(quick=True))
 
 

@@ -117,12 +117,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert printed.startswith("All 2 statements hold, in 2 cases of 1 experiment.\n")
     assert "2 of   2 cases hold" in printed
     assert main(["reproduce", "perpetuum", "--out", str(tmp_path)]) == 2
-    assert "experiments must be of thompson, conditions" in capsys.readouterr().err
+    assert "experiments must be among thompson, conditions" in capsys.readouterr().err
     assert main(["reproduce", "thompson"]) == 2
     assert "reproduce needs --out DIR" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main(["reproduce", "thompson", "--out", str(tmp_path / "file")]) == 2
-    assert "out must be a folder" in capsys.readouterr().err
+    assert "out must be a writable folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

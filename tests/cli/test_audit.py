@@ -70,7 +70,7 @@ def test_verify_says_no_with_exit_code_3(news: Path, capsys: Any) -> None:
     assert main(["verify", "news.sqlite"]) == 3
     printed = capsys.readouterr().out
     assert "The first records that do not follow:\nodds, position" in printed
-    assert "All of it is rounding" not in printed
+    assert "All differences are rounding errors" not in printed
     found = asked(capsys, "verify", "news.sqlite", code=3)
     assert (found["holds"], found["rounding"]) == (False, False)
 
@@ -118,7 +118,7 @@ def test_an_exported_log_is_evaluated_and_fitted(news: Path, capsys: Any) -> Non
     assert main(["export", "news.sqlite", "--out", "log.parquet"]) == 0
     printed = capsys.readouterr().out
     assert "were deferred and never activated: left out" in printed
-    assert "were an incumbent's, with its odds" in printed
+    assert "were drawn by the incumbent policy, with its propensities" in printed
     assert asked(capsys, "export", "news.sqlite", "--out", "log.parquet")["rows"] > 100
     fitted = asked(
         capsys, "fit", "log.parquet", "--policy", "news.toml", "--out", "state.npz"

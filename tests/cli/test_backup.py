@@ -61,7 +61,7 @@ def test_backup_and_restore(news: Path, capsys: Any) -> None:
     assert restored_says(capsys, "backup.sqlite").startswith("it is a backup of 2")
     assert main(["restore", "backup.sqlite", "--to", "again.sqlite"]) == 0
     printed = capsys.readouterr().out
-    assert "is a store again. news has " in printed
+    assert "was restored to a store. news has " in printed
     assert f"Events after position {head:,} are lost" in printed
     assert main(["verify", "again.sqlite", "--models", "news.toml"]) == 0
     capsys.readouterr()

@@ -22,7 +22,7 @@ def test_certify_own_losses(tmp_path: Path, monkeypatch: Any, capsys: Any) -> No
     assert good["critical_eta"] == pytest.approx(2 / 3, abs=1e-6)
     assert main(["certify", "my_losses:bad"]) == 3
     said = capsys.readouterr().out
-    assert said.startswith("my_losses:bad breaks C1 for predictions in [0, 1]")
+    assert said.startswith("my_losses:bad violates C1 for predictions in [0, 1]")
     assert "E lhat >= 0; at true mean 0.25, prediction 0: E lhat = -0.125" in said
     assert main(["certify", "my_losses:bad", "--json"]) == 3
     bad = json.loads(capsys.readouterr().out)
@@ -54,7 +54,7 @@ def test_every_condition_has_a_line_that_says_what_it_is(capsys: Any) -> None:
     assert said.startswith("square satisfies C1 to C4")
     for line in (
         (
-            "C1  holds   consistency: the true mean has the least expected loss, E "
+            "C1  holds   consistency: the true mean has the smallest expected loss, E "
             "lhat >= 0"
         ),
         "C2  holds   informativeness",
@@ -67,7 +67,7 @@ def test_every_condition_has_a_line_that_says_what_it_is(capsys: Any) -> None:
 def test_log_loss_up_to_0_and_1_is_unbounded(capsys: Any) -> None:
     assert main(["certify", "log"]) == 3
     said = capsys.readouterr().out
-    assert "log breaks C3 for predictions in [0, 1]" in said
+    assert "log violates C3 for predictions in [0, 1]" in said
     assert "--low 0.01 --high 0.99" in said
     assert "C1  ?       consistency" in said
 
@@ -81,7 +81,7 @@ def test_a_loss_that_cannot_tell_predictions_apart_breaks_c2(
     )
     monkeypatch.chdir(tmp_path)
     assert main(["certify", "flat:f"]) == 3
-    assert "some predictions cannot be told apart" in capsys.readouterr().out
+    assert "some predictions cannot be distinguished" in capsys.readouterr().out
 
 
 def test_commands_know_every_named_loss(monkeypatch: Any, capsys: Any) -> None:
@@ -104,7 +104,7 @@ def test_a_formula_is_certified_for_the_rewards_that_were_asked_for(
 ) -> None:
     assert main(["certify", "(g-r**2)**2"]) == 3
     printed = capsys.readouterr().out
-    assert "breaks C1 for predictions in [0, 1] and rewards in [0, 1]" in printed
+    assert "violates C1 for predictions in [0, 1] and rewards in [0, 1]" in printed
     assert "at true mean 0.5, prediction 0.25, reward" in printed
     assert main(["certify", "(g-r**2)**2", "--rewards", "binary", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -116,5 +116,5 @@ def test_what_is_not_proved_is_not_certified(capsys: Any) -> None:
     assert main(["certify", "(g-r)**2 + 1e-9*g"]) == 3
     printed = capsys.readouterr().out
     assert "is not certified for predictions in [0, 1]" in printed
-    assert "checked on a grid of 400 cells only" in printed
+    assert "A check on a grid of 400 cells found no violation" in printed
     assert "C1  ?       consistency" in printed

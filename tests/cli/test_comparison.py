@@ -27,8 +27,8 @@ def test_a_table_for_people(capsys: Any) -> None:
     )
     text = capsys.readouterr().out
     assert text.startswith(
-        "SquareCB promises to lose at most 1,346 of 65,536 rewards, GTS 10,974 with "
-        "tuned gamma, and no gamma brings GTS below 717 in its worst world.\n\n"
+        "SquareCB loses at most 1,346 of 65,536 rewards, GTS 10,974 with "
+        "tuned gamma, and for every gamma GTS loses at least 717 in its worst world.\n\n"
         "One expert is right; contexts may be an adversary's:\n  SquareCB "
     )
     lines = {
@@ -45,15 +45,14 @@ def test_what_was_assumed_and_who_is_best(capsys: Any) -> None:
     assert main(["bound", "--compare"]) == 0
     text = capsys.readouterr().out
     assert text.startswith(
-        "SquareCB promises to lose at most 303 of 10,000 rewards, GTS 853 without "
-        "exploration.\n"
+        "SquareCB loses at most 303 of 10,000 rewards, GTS 853 without exploration.\n"
     )
     assert (
         "assumed: 5 arms, 10,000 decisions, 10 experts that are equally likely." in text
     )
     assert main(["bound", "--compare", "--steps", "10", "--prior", "1e-3"]) == 0
     assert capsys.readouterr().out.startswith(
-        "GTS with tuned gamma promises to lose at most 8.0 of 10 rewards, the least"
+        "GTS with tuned gamma loses at most 8.0 of 10 rewards, the smallest"
     )
     assert (
         main(
@@ -61,7 +60,7 @@ def test_what_was_assumed_and_who_is_best(capsys: Any) -> None:
         )
         == 0
     )
-    assert "the least of all" in capsys.readouterr().out
+    assert "the smallest bound of all" in capsys.readouterr().out
 
 
 def test_json_for_programs(capsys: Any) -> None:
@@ -98,7 +97,7 @@ def test_json_for_programs(capsys: Any) -> None:
             "entropy must be at least 0.6931",
         ),
         (["--compare", "--horizon", "3"], "leave out --horizon"),
-        (["--entropy", "1"], "must come with compare"),
+        (["--entropy", "1"], "must be given together with compare"),
     ],
 )
 def test_wrong_questions(asked: list[str], message: str, capsys: Any) -> None:

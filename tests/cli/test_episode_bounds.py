@@ -64,7 +64,7 @@ def test_json_for_programs(capsys: Any) -> None:
     )
     assert found["Feel-Good"]["bound"] == theory.episode_feelgood_bound(**problem).bound
     # of one prior the entropy is not known
-    assert "PSRL, truth drawn from the prior" not in found
+    assert "PSRL, right model drawn from the prior" not in found
 
 
 def test_nothing_promised_is_said(capsys: Any) -> None:
@@ -85,7 +85,7 @@ def test_nothing_promised_is_said(capsys: Any) -> None:
         == 0
     )
     assert capsys.readouterr().out.startswith(
-        "For the worst case nothing is promised over 10 episodes of 20 steps"
+        "In the worst case there is no useful bound over 10 episodes of 20 steps"
     )
 
 
@@ -96,7 +96,7 @@ def test_nothing_promised_is_said(capsys: Any) -> None:
         (["--horizon", "3", "--loss", "square"], "leave out --loss"),
         (["--horizon", "3", "--prior", "0.1"], "policies or n_states must be given"),
         (["--horizon", "3", "--prior", "0.1", "0.2"], "prior must be one number"),
-        (["--episodes", "100"], "must come with horizon"),
+        (["--episodes", "100"], "must be given together with horizon"),
         (["--horizon", "0"], "horizon must be a whole number of at least 1"),
     ],
 )

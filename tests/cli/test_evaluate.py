@@ -410,7 +410,7 @@ def test_replay_says_what_the_library_says(log: od.Log, capsys: Any) -> None:
     assert printed.startswith(
         "news.toml, in its first 50 decisions of learning, earns "
     )
-    assert "too few to compare them, 100 would do.\n" in printed
+    assert "too few to compare them, which needs at least 100.\n" in printed
     assert main(["replay", "log.parquet", "--policy", "news.toml", "--steps", "1"]) == 3
 
 
@@ -448,7 +448,7 @@ def test_replay_begins_with_what_it_earns_more_than_the_logger(
     )
     said = json.loads(capsys.readouterr().out)["verdict"]
     assert said.endswith(
-        "the same, which says nothing about chance: log decisions until some differ."
+        "equal, which gives no measure of chance: log decisions until some differ."
     )
 
 

@@ -73,8 +73,8 @@ def test_a_store_that_was_begun_stays_as_it_is_and_a_new_one_is_asked_for(
     assert _import("--to", "news.sqlite", "--policy", "news.toml") == 2
     said = capsys.readouterr().err
     assert (
-        "The store was begun before: with other units a new one is needed, another "
-        "store in [service]"
+        "The store already exists and cannot change its units: other units need a "
+        "new store, named in [service]"
     ) in said
     assert main(["verify", "news.sqlite", "--json"]) == 0
     assert main(["export", "news.sqlite", "--out", "back.parquet"]) == 0
@@ -95,7 +95,7 @@ def test_without_a_policy_the_option_is_the_cure(
     _log(*rewards)
     assert _import("--to", "log.parquet") == 2
     said = capsys.readouterr().err
-    assert f"Nothing was written. --reward {cure} takes them all." in said
+    assert f"Nothing was written. --reward {cure} accepts all of them." in said
     assert not Path("log.parquet").exists()
     assert _import("--to", "log.parquet", *shlex.split(f"--reward {cure}")) == 0
 
@@ -125,8 +125,8 @@ def test_events_and_their_decisions_are_told_apart(capsys: Any) -> None:
     assert _import(*asked) == 0
     told = (
         "5 of 6 lines are events; the others are listed below.\n"
-        "They are 13 decisions, 12 with a reward: an event of several slots is one for "
-        "each.\n"
+        "They contain 13 decisions, 12 with a reward: an event with several slots "
+        "is one decision per slot.\n"
     )
     assert capsys.readouterr().out.startswith(told)
     assert _import(*asked) == 0

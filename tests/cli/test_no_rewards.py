@@ -51,7 +51,7 @@ def test_a_log_without_rewards_is_told_so_by_every_command(
         ),
         "replay --policy news.toml": "log must have rewards; got none in 600 rows",
         "fit --policy news.toml --out state.npz": (
-            "log must have rewards to learn from; got none in 600 rows: nothing was "
+            "log must have rewards to learn from; got none in 600 rows: no state was "
             "written"
         ),
     }.items():

@@ -99,9 +99,7 @@ def test_an_arm_that_not_all_rows_offered(capsys: Any) -> None:
     found = asked(
         capsys, "evaluate", "log.parquet", "--target=arm:b", "--where-offered"
     )
-    assert found["notes"] == [
-        f"All of this is about the {some} of 800 rows that offered b."
-    ]
+    assert found["notes"] == [f"All results use the {some} of 800 rows that offered b."]
     assert found["rows"] == some
     assert "must go with a target arm:NAME" in refused(
         capsys, "evaluate", "log.parquet", "--target=first", "--where-offered"
@@ -138,8 +136,8 @@ def test_fit_then_evaluate_with_the_state(capsys: Any) -> None:
         capsys, "evaluate", "log.parquet", "--target=lines.toml", "--state=state.npz"
     )
     assert found["notes"] == [
-        "The state must not have learnt from this log: its value would be too good to "
-        "be true."
+        "The state must not have learnt from this log, because its estimated value "
+        "would be too high."
     ]
     agent = od.Agent.load("state.npz", policy)
     assert agent.decide({"x": 0.5}, arms={"z": {"price": 0.3}}).arm == "z"

@@ -22,7 +22,7 @@ ACTIONS = [
 def test_a_file_that_is_not_there_is_made_and_served(tmp_path: Path) -> None:
     file = tmp_path / "news.toml"
     with process(file, more=["--personalizer"]) as served:
-        wait(lambda: "in Personalizer's clients" in served.log.read_text())
+        wait(lambda: "settings for the Personalizer clients" in served.log.read_text())
         assert (
             served.client.get("/personalizer/v1.0/status").json()["apiStatus"]
             == "Valid"
@@ -43,7 +43,7 @@ def test_a_file_that_is_not_there_is_made_and_served(tmp_path: Path) -> None:
     endpoint = (
         f"endpoint http://127.0.0.1:{served.port}, key: any text, as there are no keys"
     )
-    assert f"in Personalizer's clients of news: {endpoint}" in said
+    assert f"settings for the Personalizer clients of news: {endpoint}" in said
     assert (tmp_path / "news.sqlite").exists()
 
 

@@ -160,7 +160,7 @@ def test_the_first_line_can_be_read_aloud_and_the_rest_says_why(capsys: Any) -> 
     said = capsys.readouterr().out
     head = (
         r"In the worst case learning costs at most [\d.]+ of 100 rewards \(GTS, gamma "
-        r"0.5\); in an ordinary world "
+        r"0.5\); in a simulated world "
     )
     assert re.match(head + r"it cost [\d.]+, and [\d.]+ with gamma 0.02\.\n\n", said)
     for words in (
@@ -174,13 +174,13 @@ def test_the_first_line_can_be_read_aloud_and_the_rest_says_why(capsys: Any) -> 
     )
     assert main(["tune", "--arms", "3", "--steps", "50"]) == 0
     answer = (
-        r"For the worst case take eta 0.5 and gamma [\d.]+; in an ordinary world that "
+        r"For the worst case use eta 0.5 and gamma [\d.]+; in a simulated world that "
         r"cost [\d.]+ rewards, and "
     )
     assert re.match(answer, capsys.readouterr().out)
     assert main(["bound", "--bounds-only", "--steps", "20", "--gamma", "0.02"]) == 0
     assert capsys.readouterr().out.startswith(
-        "For the worst case nothing is promised over 20 decisions"
+        "In the worst case there is no useful bound over 20 decisions"
     )
 
 

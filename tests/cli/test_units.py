@@ -242,7 +242,10 @@ def test_units_of_several_files_must_agree(log: od.Log, capsys: Any) -> None:
         "--out",
         "x.npz",
     )
-    assert "log.parquet was written by oddsmith, in 0 to 1, euros.csv was not" in said
+    assert (
+        "log.parquet was written by oddsmith, with rewards from 0 to 1, euros.csv was not"
+        in said
+    )
 
 
 def test_nothing_is_written_as_minus_zero() -> None:
@@ -264,7 +267,7 @@ def test_units_are_those_of_answers_where_the_file_is_ours(
         moved(one, EUROS)
     )
     assert any(
-        "log.parquet was written by oddsmith, with rewards in 0 to 1" in note
+        "log.parquet was written by oddsmith, with rewards from 0 to 1" in note
         for note in euros["notes"]
     )
     assert main(

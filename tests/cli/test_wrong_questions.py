@@ -156,7 +156,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     ),
     "columns without =": (
         [*EVALUATE, "uniform", "--columns", "arm"],
-        "columns must be OURS=THEIRS",
+        "columns must have the form OURS=THEIRS",
     ),
     "a column twice": (
         [*EVALUATE, "uniform", "--columns", "arm=a", "arm=b"],
@@ -185,7 +185,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     ),
     "policies of different arms": (
         [*EVALUATE, "news.toml", "--target", "two.toml"],
-        "must be about the same arms",
+        "must have the same arms",
     ),
     "experts that raise": ([*EVALUATE, "raises.toml"], "KeyError: 'age'"),
     "a state of nobody": (

@@ -152,8 +152,8 @@ def test_the_command_leaves_them_out_and_says_so(
     own = ev.estimate(ev.ips(kept, ev.uniform_target(kept)))
     assert found["targets"]["uniform"]["ips"]["value"] == pytest.approx(own.value)
     sentence = (
-        "All of this is about 200 of 205 rows, without those in which one arm had all "
-        "odds though others were"
+        "All results use 200 of 205 rows, without rows in which one arm had "
+        "propensity 1 although other arms were"
     )
     assert any(note.startswith(sentence) for note in found["notes"])
     od.write_log(log[np.arange(200, 205)], "log.parquet")
@@ -161,6 +161,6 @@ def test_the_command_leaves_them_out_and_says_so(
         main(["evaluate", "log.parquet", "--target", "uniform", "--where-drawn"]) != 0
     )
     assert (
-        "where-drawn must leave some rows; in all 5 one arm had all odds"
+        "where-drawn must leave some rows; in all 5 rows one arm had propensity 1"
         in capsys.readouterr().err
     )

@@ -1,5 +1,5 @@
-"""The paper's claims as experiments, by name: first experiments with claims, then
-figures."""
+"""Experiments that test the paper's claims, by name. Experiments with claims come
+first, then experiments that only draw figures."""
 
 from oddsmith.claims.adversary import ADVERSARY
 from oddsmith.claims.agnostic import HEDGE

@@ -1,5 +1,5 @@
-"""Contexts chosen by an adversary who sees the policy's state: the bounds promise to
-hold, and do."""
+"""Regret against an adaptive adversary, who chooses contexts after seeing the policy's
+state. The bounds hold for such contexts too."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ __all__ = ["ADVERSARY"]
 
 
 def adversary(setup: Setup) -> Outcome:
-    """Regret and bounds where each context is the one of largest current regret, run by
-    run."""
+    """Compare regret with its bounds. In each run, the adversary shows the context with
+    the largest current regret."""
     problem = instance(contexts=40)
     steps = setup.steps(3000, 500)
     runs = setup.runs(48)
@@ -53,15 +53,16 @@ def adversary(setup: Setup) -> Outcome:
         growth = np.cumsum(run.regret, axis=0)
         draw_growth(panel, growth, i, name)
     panel.set(xscale="log", yscale="log", xlabel="steps")
-    panel.set_ylabel("regret so far (lost rewards)")
+    panel.set_ylabel("total regret (lost rewards)")
     legend(panel)
     text = (
-        f"40 contexts; at each of {steps:,} steps, and in each run for itself, the "
-        "adversary shows the context on which the current odds lose most."
+        f"40 contexts and {steps:,} steps. In each run and at each step, the "
+        "adversary shows the context on which the current propensities lose the "
+        "most reward."
     )
     caption = (
-        "Even so, regret stays far below the bounds; most of the tuned policy's regret "
-        "is its own exploration."
+        "Regret stays far below the bounds even against an adversary. Most of "
+        "the tuned policy's regret is its own exploration."
     )
     headers = ("policy", "regret", "± s.e.", "bound")
     title = f"Regret after {steps:,} steps, and bounds"

@@ -1,5 +1,5 @@
-"""Worlds where no expert is right, and benign ones beside them: where safe policies are
-tried (theory 7)."""
+"""Worlds in which no expert is right, and benign worlds for comparison. They test
+policies with guarantees (docs/math 7)."""
 
 from collections.abc import Callable
 
@@ -30,8 +30,8 @@ def _one_context(
 
 
 def _overconfident() -> Problem:
-    """The first expert ranks the arms right and is far too sure; the others say next to
-    nothing."""
+    """Return a problem whose first expert ranks the arms correctly but is far too
+    confident; the other experts predict almost the same for all arms."""
     table = random_table()
     order = table[:, 0].argsort(axis=-1)
     rank = order.argsort(axis=-1)
@@ -54,14 +54,14 @@ AGNOSTIC: dict[str, Callable[[], Problem]] = {
     "A4": lambda: _one_context([0.5, 0.9], [[0.5, 0.9], *[[0.5, 0.1]] * 63], truth=0),
     "A5": _overconfident,
 }
-"""By name: the best predictor has the worst policy (A1), and where it is right; benign
-(A2); the best expert is too sure of itself (A3); one that is right among 63 pessimists
-(A4); too sure, with the right ranking (A5)."""
+"""Worlds by name. A1: the best predictor has the worst policy; a variant in which it is
+right; A2: benign; A3: the best expert is overconfident; A4: one right expert among 63
+pessimists; A5: overconfident with the right ranking."""
 
 
 LEFT = Rule(
-    "Where the best predictor has the worst policy, GTS loses in proportion to T, "
-    "whatever eta and gamma",
+    "Where the best predictor has the worst policy, the regret of GTS is "
+    "proportional to T for every eta and gamma",
     "Section 5, open question; docs/math 7.2",
     "rejected if Student's upper limit of the mean regret is below the proved lower "
     "bound",
@@ -69,21 +69,21 @@ LEFT = Rule(
     cases=3,
 )
 SAFE = Rule(
-    "Hedged GTS has regret of order sqrt(T) to every expert's policy and to GTS, "
-    "whatever is true",
+    "The regret of Hedged GTS to every expert's policy, and to GTS, is of order "
+    "sqrt(T) in every world",
     "docs/math 7.4",
     "rejected if Student's lower limit of the mean regret is above the bound with all "
     "its constants",
     1e-3,
     cases=2,
 )
-SWAPPED = Break("GTS is played for Hedged, and Hedged for GTS", other="swapped")
+SWAPPED = Break("GTS and Hedged GTS are exchanged", other="swapped")
 _RATES = ((0.5, 0.0), (1.0, 0.0), (1.0, 0.1))
 
 
 def hedge(setup: Setup) -> Outcome:
-    """GTS alone and Hedged in the worlds A1 and A5, against the lower bound of the one
-    and the upper of the other."""
+    """Compare GTS with its lower bound and Hedged GTS with its upper bound, in the
+    worlds A1 and A5."""
     steps = setup.steps(10_000, 3000)
     runs = setup.runs(60)
     is_swapped = setup.wrong.other == "swapped"
@@ -121,10 +121,11 @@ def hedge(setup: Setup) -> Outcome:
         claims.append(mean_most(SAFE, case, run.total, bound))
         curves[f"{name}: Hedged"] = run
     text = (
-        "World A1: two arms of mean 0.5 and 0.6. One expert predicts better on both "
-        "and prefers the first, the other predicts worse and prefers the second. World "
-        "A5: an expert with the right ranking is too sure of itself among 31 that say "
-        "next to nothing. No expert is right in either."
+        "World A1: two arms of mean 0.5 and 0.6. One expert predicts both means "
+        "better and prefers the first arm; the other predicts worse and prefers "
+        "the second. World A5: one expert with the right ranking is "
+        "overconfident, among 31 experts whose predictions hardly differ between "
+        "arms. No expert is right in either world."
     )
     title = "The agnostic case: no expert is right"
     return Outcome(title, text, tuple(claims), (_figure(curves),))
@@ -136,11 +137,11 @@ def _figure(curves: dict[str, Run]) -> Figure:
         growth = np.cumsum(run.regret, axis=0)
         draw_growth(panel, growth, i, name)
     panel.set(xscale="log", yscale="log", xlabel="steps")
-    panel.set_ylabel("regret so far (lost rewards)")
+    panel.set_ylabel("total regret (lost rewards)")
     legend(panel)
     caption = (
-        "GTS follows the best predictor for ever: a straight line of slope 1. Hedged "
-        "bends to slope 1/2."
+        "GTS follows the best predictor for ever, which gives a straight line of "
+        "slope 1. The line of Hedged GTS bends to slope 1/2."
     )
     return Figure(svg(figure), caption)
 

@@ -1,10 +1,12 @@
-"""The exact chain of the two-expert instance that separates gamma = 0 from gamma > 0,
-by powers of one matrix.
+"""Exact regret in a world of two experts that separates gamma = 0 from gamma > 0, from
+powers of a transition matrix.
 
-Expert 1 says (0.5, 0.9) and is right, expert 2 says (0.5, 0.1). Only arm 2 tells them
-apart, and only expert 1 wants it. The state is m, wins minus losses of arm 2; w_2/w_1 =
-(1-p)/p · exp(-m s), where s = η ln 9 for log loss and 0.8 η for square loss. Regret of
-t steps is linear in the matrix power, so t = 2^k takes k squarings: no simulation.
+Expert 1 predicts (0.5, 0.9) and is right; expert 2 predicts (0.5, 0.1). Only rewards of
+arm 2 distinguish them, and only expert 1 votes for arm 2. The state m is the number of
+wins minus the number of losses of arm 2. The weights satisfy w_2/w_1 = (1-p)/p · exp(-m
+s), where s = η ln 9 for log loss and 0.8 η for square loss. The regret of t steps is
+linear in the t-th power of the transition matrix, so t = 2^k steps need k squarings and
+no simulation.
 """
 
 from math import log
@@ -27,13 +29,13 @@ __all__ = [
 INSTANCE = np.array([[[0.5, 0.9], [0.5, 0.1]]])
 WIN = 0.9
 GAP = 0.4
-# outside this range, the ignored probability or regret is below 1e-50
+# States outside this range have a total probability, or a total regret, below 1e-50.
 _LOW = -60
 _HIGH = 280
 
 
 def spacing(loss: str, eta: float) -> float:
-    """How much one win moves ln w_1/w_2.
+    """Return by how much one win of arm 2 changes ln w_1/w_2.
 
     >>> round(spacing("log", 1.0), 4), spacing("square", 1.0)
     (2.1972, 0.8)
@@ -44,7 +46,7 @@ def spacing(loss: str, eta: float) -> float:
 def exact_regret(
     loss: str, *, eta: float, gamma: float, prior: float, doublings: int
 ) -> tuple[Array, Array]:
-    """Horizons 1, 2, 4, … 2^doublings and the exact expected regret after each.
+    """Return the horizons 1, 2, 4, … 2^doublings and the exact expected regret at each.
 
     >>> horizons, regret = exact_regret(
     ...     "log", eta=0.5, gamma=0.0, prior=0.1, doublings=30
@@ -65,8 +67,8 @@ def exact_regret(
 def exact_regret_at(
     loss: str, *, eta: float, gamma: float, prior: float, steps: int
 ) -> float:
-    """The exact expected regret after any number of steps, by the powers of two it is
-    made of.
+    """Return the exact expected regret after any number of steps, as a product of the
+    matrix powers in its binary form.
 
     >>> round(exact_regret_at("log", eta=0.5, gamma=0.0, prior=0.1, steps=1000), 6)
     8.907803
@@ -82,8 +84,8 @@ def exact_regret_at(
 
 
 def _chain(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array, int]:
-    """The matrix of one step, whose last column collects regret, and the state to begin
-    in."""
+    """Return the transition matrix of one step, whose last column collects regret, and
+    the index of the initial state."""
     explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
     size = len(explore)
     n = size + 1
@@ -102,15 +104,15 @@ def _chain(loss: str, *, eta: float, gamma: float, prior: float) -> tuple[Array,
 def exact_error(
     loss: str, *, eta: float, gamma: float, prior: float, steps: int, runs: int
 ) -> float:
-    """The standard error of the mean regret of so many runs, from the exact variance of
-    one (backward recursion).
+    """Return the standard error of the mean regret over `runs` runs, from the exact
+    variance of one run (backward recursion).
 
     >>> round(exact_error("log", eta=0.5, gamma=0.0, prior=0.1, steps=64, runs=100), 4)
     0.5876
     """
     explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
     cost = GAP * (1 - explore)
-    # expected remaining regret and its second moment, per state
+    # Expected remaining regret and its second moment in each state.
     first = np.zeros_like(cost)
     second = np.zeros_like(cost)
     for _ in range(steps):
@@ -126,8 +128,8 @@ def exact_error(
 def exploration_odds(
     loss: str, *, eta: float, gamma: float, prior: float
 ) -> tuple[Array, int]:
-    """The probability of arm 2 in every state, and the place of the state without wins
-    and losses."""
+    """Return the probability of arm 2 in every state, and the index of the state in
+    which wins equal losses."""
     wins = np.arange(_LOW, _HIGH + 1)
     doubt = (1 - prior) / prior
     with np.errstate(over="ignore"):
@@ -138,8 +140,8 @@ def exploration_odds(
 
 
 def _step_values(values: Array, explore: Array) -> Array:
-    """The expected value after one step, by state; the outermost states stay where they
-    are."""
+    """Return the expected value after one step from each state. The outermost states do
+    not move."""
     after_win = np.append(values[1:], values[-1])
     after_loss = np.append(values[0], values[:-1])
     after_pull = WIN * after_win + (1 - WIN) * after_loss

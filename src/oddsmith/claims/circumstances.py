@@ -1,5 +1,5 @@
-"""Learning rates, a switching truth, a wrong model, rounded rewards: figures of one
-instance under other conditions."""
+"""Experiments that change one condition of a fixed problem: the learning rate, switches
+of the true expert, a wrong model, rounded rewards."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ _GAMMA = 0.05
 
 
 def learning_rate(setup: Setup) -> Outcome:
-    """On a benign instance a larger eta is better, and flattens; the danger of large
-    eta is another instance's."""
+    """Plot regret against eta on a benign problem, where a larger eta is better and the
+    gain levels off. The risk of a large eta shows on another problem."""
     problem = instance()
     steps = setup.steps(4000, 1000)
     runs = setup.runs()
@@ -39,19 +39,19 @@ def learning_rate(setup: Setup) -> Outcome:
     panel.set_ylabel(f"regret after {steps:,} steps")
     legend(panel)
     text = (
-        f"gamma = {_GAMMA}. The instance is benign; the phase transition above shows "
-        "where a large eta hurts."
+        f"gamma = {_GAMMA}. This problem is benign; the phase transition above "
+        "shows where a large eta hurts."
     )
     caption = (
-        "Small learning rates are slow; beyond the safe 1/2 (log) and 1 (square) "
-        "little is gained."
+        "Small learning rates learn slowly; beyond the safe 1/2 (log loss) and 1 "
+        "(square loss) little is gained."
     )
     return Outcome("Learning rates", text, (), (Figure(svg(figure), caption),))
 
 
 def switching(setup: Setup) -> Outcome:
-    """When the truth switches, fixed share of about switches/T is best, and its bound
-    holds."""
+    """Plot regret against the rate of fixed share when the true expert switches. The
+    best rate is about switches/T, and the bound holds."""
     problem = instance()
     steps = setup.steps(6000, 1000)
     runs = setup.runs(60)
@@ -78,7 +78,7 @@ def switching(setup: Setup) -> Outcome:
     )
     bound = found.bound
     figure, (panel,) = panels()
-    # a logarithmic axis cannot show 0, so plot the first share at 2e-5
+    # A logarithmic axis cannot show 0, so the first share is plotted at 2e-5.
     priors = [2e-5, *shares[1:]]
     draw_means(panel, priors, totals, 0, "GTS, log loss")
     panel.axvline(best, color=EDGE, ls=":", label="switches / T")
@@ -90,15 +90,15 @@ def switching(setup: Setup) -> Outcome:
     legend(panel)
     text = f"The true expert changes {switches} times in {steps:,} steps."
     caption = (
-        "A share near the number of switches over T keeps old losers alive at little "
-        "cost; none at all never recovers."
+        "With a share near switches / T, experts that lost keep a small weight "
+        "at little cost. Without fixed share the policy never recovers."
     )
     return Outcome("A switching truth", text, (), (Figure(svg(figure), caption),))
 
 
 def misspecified(setup: Setup) -> Outcome:
-    """No expert is right: regret stays flat for small errors, then rises steeply, under
-    its bound."""
+    """Plot regret against the error of the best expert when no expert is right. It
+    stays flat for small errors, then rises steeply, below its bound."""
     problem = instance()
     steps = setup.steps(6000, 1000)
     runs = setup.runs()
@@ -131,23 +131,23 @@ def misspecified(setup: Setup) -> Outcome:
     legend(panel)
     text = (
         "Mean rewards are the first expert's predictions plus or minus an error; "
-        "regret is against the truly best arms."
+        "regret is relative to the best arm of each context."
     )
     caption = (
-        "Small errors cost little here, large ones are followed blindly: watch the "
-        "calibration of your experts."
+        "Small errors cost little here, but large ones make the policy follow a "
+        "wrong expert: check the calibration of your experts."
     )
     return Outcome("When no expert is right", text, (), (Figure(svg(figure), caption),))
 
 
 def rounding(setup: Setup) -> Outcome:
-    """Rewards in [0, 1] used as they are teach more than the same rewards rounded to 0
-    or 1 by a coin."""
+    """Compare real-valued rewards in [0, 1] with the same rewards rounded randomly to 0
+    or 1. Real-valued rewards give less regret."""
     problem = instance()
     steps = setup.steps(3000, 500)
     runs = setup.runs(200)
     noises: dict[str, Noise] = {
-        "used as they are": Beta(5.0),
+        "not rounded": Beta(5.0),
         "rounded by a coin": Bernoulli(),
     }
     figure, axes = panels(2, width=4.6)
@@ -164,15 +164,15 @@ def rounding(setup: Setup) -> Outcome:
         panel.set(title=f"{loss} loss", xticks=(0, 1), xticklabels=names)
         panel.set_ylabel(f"regret after {steps:,} steps")
     text = (
-        "Rewards are drawn from Beta distributions. The paper rounds them; nothing in "
-        "the theory needs that."
+        "Rewards are drawn from Beta distributions. The paper rounds them "
+        "randomly to 0 or 1; the theory does not need it."
     )
     caption = (
-        "Rounding throws information away: the same rewards, used as they are, cost "
-        "less regret."
+        "Rounding throws information away: the same rewards without rounding "
+        "give less regret."
     )
     drawing = Figure(svg(figure), caption)
-    return Outcome("Rounding rewards or using them", text, (), (drawing,))
+    return Outcome("Rounded and real-valued rewards", text, (), (drawing,))
 
 
 LEARNING_RATE = Experiment(learning_rate)

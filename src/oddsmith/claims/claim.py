@@ -1,5 +1,5 @@
-"""Rules, claims and experiments: what is accepted is stated first, then something is
-run, then it is judged."""
+"""Data types of experiments: rules, claims and outcomes. Each rule states what it
+accepts before the experiment runs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -34,13 +34,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Rule:
-    """A statement, where it comes from, and what is accepted, in words, before anything
-    is run.
+    """A statement to test, its source, and its acceptance criterion in words.
 
-    `false_alarm` bounds the probability that the statement is rejected although it is
-    true, over all `cases` together: 0 where numbers are exact. Where the truth is not
-    known in advance, `false_pass` bounds the probability that the statement passes
-    although it is false.
+    `false_alarm` bounds the probability of rejecting a true statement, over all `cases`
+    together; it is 0 where numbers are exact. If the truth is not known in advance,
+    `false_pass` bounds the probability of accepting a false statement.
     """
 
     statement: str
@@ -52,14 +50,14 @@ class Rule:
 
     @property
     def level(self) -> float:
-        """The probability of error that one case may have."""
+        """Return the error probability that each case may have."""
         rate = self.false_alarm if self.false_pass is None else self.false_pass
         assert rate is not None
         return rate / self.cases
 
     @property
     def errors(self) -> str:
-        """How often the rule errs.
+        """Return the rule's error probability as text.
 
         >>> Rule("s", "w", "a").errors, Rule("s", "w", "a", 1e-4, 3).errors
         ('exact: none', 'false alarms ≤ 0.0001')
@@ -73,8 +71,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Claim:
-    """A case of a rule: what theory predicts, what was measured, and whether the rule
-    accepts it."""
+    """One case of a rule: the value that theory predicts, the measured value, and
+    whether the rule accepts it."""
 
     rule: Rule
     case: str
@@ -83,14 +81,13 @@ class Claim:
     holds: bool
 
     def __post_init__(self) -> None:
-        # a comparison of arrays returns numpy.bool_, so convert it to bool
+        # Comparing arrays returns numpy.bool_, so convert it to bool.
         object.__setattr__(self, "holds", bool(self.holds))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found: claims, and figures and tables that claim nothing, with
-    the words around them."""
+    """The result of an experiment: its claims, figures, tables and explanatory text."""
 
     title: str
     text: str
@@ -101,11 +98,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Break:
-    """Something done wrong on purpose, to see that a claim notices: what is played, not
-    what is predicted, changes.
+    """A deliberate error in an experiment that must make a claim fail. It changes the
+    policy that runs and leaves the predictions unchanged.
 
-    `eta` and `gamma` are factors, `shift` is added to every prediction inside the loss,
-    `other` names what only one experiment can do wrong.
+    `eta` and `gamma` are factors, and `shift` is added to every prediction inside the
+    loss. `other` names an error that only one experiment can make.
     """
 
     name: str
@@ -120,8 +117,7 @@ RIGHT = Break("nothing")
 
 @dataclass(frozen=True)
 class Setup:
-    """How large an experiment is, and what is done wrong in it: nothing, but for trials
-    of its power."""
+    """The size of an experiment, and the deliberate error in it, if any."""
 
     quick: bool
     wrong: Break = RIGHT
@@ -137,15 +133,18 @@ class Setup:
         return full
 
     def eta(self, right: float) -> float:
-        """The learning rate that is played where this one is right."""
+        """Return the learning rate of the policy: `right`, unless the deliberate error
+        changes it."""
         return right * self.wrong.eta
 
     def gamma(self, right: float) -> float:
-        """The exploration that is played where this one is right."""
+        """Return the exploration rate of the policy: `right`, unless the deliberate
+        error changes it."""
         return right * self.wrong.gamma
 
     def loss(self, name: str) -> Loss:
-        """The loss that is played."""
+        """Return the loss of this name, with predictions shifted if the deliberate
+        error does so."""
         loss = LOSSES[name]
         if self.wrong.shift:
             return partial(_shift, loss, self.wrong.shift)
@@ -161,8 +160,8 @@ class Setup:
         prior: Prior = None,
         share: float = 0.0,
     ) -> GeneralizedThompsonSampling:
-        """GTS over experts or a table of them, by the name of its loss, as it is
-        played."""
+        """Return GTS over experts or a table of their predictions, with the deliberate
+        error applied to its settings."""
         bank = TableExperts(experts) if isinstance(experts, np.ndarray) else experts
         return GeneralizedThompsonSampling(
             bank,
@@ -176,10 +175,10 @@ class Setup:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A function from a setup to an outcome, its rules, and what can be done wrong in
-    it.
+    """A function from a setup to an outcome, with its rules and the deliberate errors
+    that can be made in it.
 
-    An experiment without rules shows figures and claims nothing.
+    An experiment without rules only draws figures.
     """
 
     run: Callable[[Setup], Outcome]
@@ -187,8 +186,8 @@ class Experiment:
     breaks: tuple[Break, ...] = ()
 
     def __call__(self, setup: Setup) -> Outcome:
-        """What is found; every claim is a case of one of the rules, no rule has more
-        cases than it states."""
+        """Run the experiment. Raise AssertionError if a claim belongs to no rule, or a
+        rule has more cases than it states."""
         outcome = self.run(setup)
         cases = Counter(claim.rule for claim in outcome.claims)
         for rule in {*cases, *self.rules}:
@@ -196,35 +195,36 @@ class Experiment:
             is_known = rule in self.rules
             if not is_known or not 0 < count <= rule.cases:
                 raise AssertionError(
-                    f"{outcome.title}: {rule.statement!r} has {count} cases, of "
-                    f"{rule.cases} stated"
+                    f"{outcome.title}: {rule.statement!r} has {count} cases, but "
+                    f"states {rule.cases}"
                 )
         return outcome
 
     def run_wrong(self, setup: Setup, wrong: Break) -> Outcome:
-        """What is found where this is done wrong."""
+        """Run the experiment with this deliberate error."""
         return self(replace(setup, wrong=wrong))
 
 
 def _shift(loss: Loss, shift: float, prediction: Array, reward: Real) -> Array:
-    """The loss of predictions that are off by `shift`, within [0.001, 0.999]."""
+    """Return the loss of predictions shifted by `shift` and clipped to [0.001,
+    0.999]."""
     return loss(np.clip(prediction + shift, 0.001, 0.999), reward)
 
 
 def instance(
     contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7
 ) -> Problem:
-    """A benign problem: `random_table`, whose first expert is true."""
+    """Return a benign problem: a `random_table` whose first expert is right."""
     table = random_table(contexts, experts, arms, seed)
     return table_problem(table, contexts=np.arange(contexts))
 
 
 measure = partial(simulate, seed=1)
-"""A simulation with the seed that all experiments share."""
+"""Run a simulation with the seed that all experiments share."""
 
 
 def format_mean(mean: float, error: float) -> str:
-    """A mean and its standard error.
+    """Format a mean and its standard error.
 
     >>> format_mean(12.345, 0.678), format_mean(1234.5, 6.7)
     ('12.3 ± 0.68', '1,234.5 ± 6.7')

@@ -1,5 +1,5 @@
 """Conditions C1 to C4 for both losses: the kappa_2 curve, F(g) of the appendix, and
-losses that fail."""
+losses that violate a condition."""
 
 from math import log
 
@@ -19,19 +19,19 @@ __all__ = ["CONDITIONS"]
 
 
 def absolute(prediction: Array, reward: Real) -> Array:
-    """|f - r|: its best prediction is the median, not the mean."""
+    """Return |f - r|, whose best prediction is the median instead of the mean."""
     return np.abs(prediction - reward)
 
 
 def pinball(prediction: Array, reward: Real) -> Array:
-    """The quantile loss at 0.3."""
+    """Return the quantile loss at 0.3."""
     above = 0.3 * (reward - prediction)
     below = 0.7 * (prediction - reward)
     return np.maximum(above, below)
 
 
 def huber(prediction: Array, reward: Real) -> Array:
-    """Square near the target, absolute beyond 1/2."""
+    """Return the Huber loss: quadratic within 1/2 of the target, linear beyond."""
     gap = np.abs(prediction - reward)
     square = 0.5 * gap**2
     linear = 0.5 * (gap - 0.25)
@@ -39,12 +39,12 @@ def huber(prediction: Array, reward: Real) -> Array:
 
 
 def quartic(prediction: Array, reward: Real) -> Array:
-    """(f - r)⁴."""
+    """Return (f - r)⁴."""
     return (prediction - reward) ** 4
 
 
 def zero_one(prediction: Array, reward: Real) -> Array:
-    """1 if the prediction is on the wrong side of one half."""
+    """Return 1 if prediction and reward lie on different sides of 1/2, else 0."""
     is_above = prediction > 0.5
     return np.abs(is_above.astype(np.float64) - reward)
 
@@ -83,9 +83,9 @@ C4 = Rule(
     cases=7,
 )
 FAILING = Rule(
-    "Losses whose best prediction is not the mean fail",
+    "Losses whose best prediction differs from the mean violate a condition",
     "docs/math 4",
-    "certify names the condition",
+    "certify names the violated condition",
     cases=5,
 )
 CONSTANT = Rule(
@@ -94,13 +94,13 @@ CONSTANT = Rule(
     "interval arithmetic leaves no pair of mean and prediction open",
 )
 SHIFTED = Break("the loss sees predictions that are off by 0.1", shift=0.1)
-DROPPED = Break("gamma is dropped from the odds, not from kappa_1", gamma=0.0)
+DROPPED = Break("gamma is left out of the propensities, but kept in kappa_1", gamma=0.0)
 AIMED = Break("every loss is the square loss", other="square")
 
 
 def conditions(setup: Setup) -> Outcome:
-    """C1 to C4 hold for square and log loss with the constants of theory; losses not
-    aimed at the mean fail."""
+    """Check that C1 to C4 hold for square and log loss with the constants of the
+    theory, and that losses whose best prediction is not the mean violate one."""
     claims = _range_claims(setup)
     claims += _regret_claims(setup)
     claims += _kappa2_claims(setup)
@@ -116,7 +116,7 @@ def conditions(setup: Setup) -> Outcome:
 
 
 def moments(loss: Loss, f: Array, g: Array) -> tuple[Array, Array]:
-    """E lhat and E lhat² of Bernoulli rewards with mean f and prediction g.
+    """Return E lhat and E lhat² for Bernoulli rewards with mean f and prediction g.
 
     >>> [float(m.round(4)) for m in moments(square_loss, np.array(0.5), np.array(1.0))]
     [0.25, 0.3125]
@@ -137,8 +137,8 @@ def _grid(low: float, high: float, n: int = 601) -> tuple[Array, Array]:
 
 
 def _range_claims(setup: Setup) -> list[Claim]:
-    """C1 and C3: sign of the mean and range of the shifted loss, on a grid; C4 for
-    square loss."""
+    """Check C1 (sign of the mean), C3 (range of the shifted loss), and C4 for square
+    loss, on a grid."""
     claims = []
     cases = (("square", 0.0, 1.0, 1.0), ("log", 0.05, 0.95, log(19)))
     for name, low, high, widest in cases:
@@ -162,7 +162,7 @@ def _range_claims(setup: Setup) -> list[Claim]:
 
 
 def _largest_ratio(loss: Loss, f: Array, g: Array) -> float:
-    """The largest E lhat² / E lhat on a grid."""
+    """Return the largest E lhat² / E lhat on a grid."""
     first, second = moments(loss, f, g)
     is_positive = first > 1e-14
     ratios = second[is_positive] / first[is_positive]
@@ -170,8 +170,8 @@ def _largest_ratio(loss: Loss, f: Array, g: Array) -> float:
 
 
 def _regret_claims(setup: Setup) -> list[Claim]:
-    """C2 averaged over the posterior, on random instances: regret over kappa_1
-    sqrt(gap)."""
+    """Check C2, averaged over the posterior, on random instances: regret divided by
+    kappa_1 sqrt(gap)."""
     rng = np.random.default_rng(0)
     worst = {"square": 0.0, "log": 0.0}
     for _ in range(setup.steps(20_000, 4000)):
@@ -207,8 +207,8 @@ def _regret_claims(setup: Setup) -> list[Claim]:
 
 
 def _supremum(beta: float, loss: Loss = log_loss) -> float:
-    """The largest E lhat²/E lhat of log loss with log ratios up to beta/2, on a grid
-    that goes to the corner."""
+    """Return the largest E lhat²/E lhat of log loss with log ratios up to beta/2, on a
+    grid that includes points close to the corner."""
     near_corner = np.geomspace(1e-9, 0.5, 300)
     others = np.linspace(0.5, 1 - 1e-6, 200)
     means = np.concatenate([near_corner, others])
@@ -242,7 +242,7 @@ def _kappa2_claims(setup: Setup) -> list[Claim]:
 
 
 def _constant(setup: Setup) -> Claim:
-    """The proof of c(1) >= 0.46, run."""
+    """Check c(1) >= 0.46 by running its proof in interval arithmetic."""
     proof = theory.certify(setup.loss("square")).proof
     holds = proof is not None and proof.c_is_at_least(1.0, 0.46)
     measured = "not proved"
@@ -296,7 +296,7 @@ def _figure() -> Figure:
     legend(left)
     legend(right)
     caption = (
-        "Left: the constant is known for every range of predictions. Right: F falls, "
+        "Left: kappa_2 is known for every range of predictions. Right: F falls, "
         "then rises, and stays bounded."
     )
     return Figure(svg(figure), caption)
@@ -323,8 +323,8 @@ def _bad_figure() -> Figure:
     panel.set_ylim(-0.2, 0.5)
     legend(panel)
     caption = (
-        "A loss below zero prefers a wrong prediction to the truth: such losses learn "
-        "the wrong expert."
+        "A loss below zero prefers a wrong prediction to the true mean, so a "
+        "policy with this loss learns the wrong expert."
     )
     return Figure(svg(figure), caption)
 

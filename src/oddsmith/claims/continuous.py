@@ -1,5 +1,5 @@
-"""One posterior over a continuous class, four ways: exact on a grid, a cover,
-particles, Laplace's Gaussian."""
+"""Compare four computations of the posterior over a continuous class of experts: exact
+on a grid, a finite cover, particles, and Laplace's approximation."""
 
 from typing import Any, NamedTuple
 
@@ -37,10 +37,10 @@ from oddsmith.policies.parts.langevin import Target
 __all__ = ["CONTINUOUS"]
 
 PARTICLES = Rule(
-    "Particles have the mean, covariance and odds of the exact posterior",
+    "Particles have the mean, covariance and propensities of the exact posterior",
     "docs/math 5.7",
-    "every number is within 5 standard errors over runs of the exact one (resampling "
-    "adds a bias of half one)",
+    "every number is within 5 standard errors over runs of the exact one "
+    "(resampling adds a bias of half a standard error)",
     2e-3,
     cases=6,
 )
@@ -50,23 +50,23 @@ _ETA = 0.5
 _RIDGE = 0.25
 _DECISIONS = 60
 _ARMS = 3
-# grid of the exact posterior: it spans seven posterior standard deviations, in cells of
-# width 0.0125
+# The grid of the exact posterior spans seven posterior standard deviations, in cells of
+# width 0.0125.
 _REACH = 5.0
 _FINE = 801
 # Acceptance interval in standard errors. With 24 runs, chance exceeds it once in 20,000
 # cases. Adaptive resampling adds a bias of about half a standard error.
 _ERRORS = 5.0
-# do not compare arms that are less likely to be best: too few particles favour them for
-# a reliable standard error
+# Leave out arms that are less likely to be best: too few particles favour them for a
+# reliable standard error.
 _LIKELY = 0.02
 _MASSES = (0.5, 0.9, 0.99)
-_DRAWN = 300  # particles to draw: with a thousand, the points would cover each other
+_DRAWN = 300  # particles to draw; with a thousand, the points would hide each other
 
 
 class Past(NamedTuple):
-    """What one run saw: contexts (T, K, 2), arms and rewards (T,), the drawn features
-    (T, 2)."""
+    """The data of one run: contexts (T, K, 2), arms and rewards (T,), and features of
+    the drawn arms (T, 2)."""
 
     contexts: Array
     arms: Ints
@@ -75,25 +75,27 @@ class Past(NamedTuple):
 
 
 class Cloud(NamedTuple):
-    """Points (N, 2) with probabilities (N,): the grid, the cover or the particles."""
+    """Weighted points that represent a posterior: points (N, 2) and probabilities (N,)
+    of the grid, the cover or the particles."""
 
     points: Array
     share: Array
 
     @property
     def mean(self) -> Array:
-        """The mean (2,)."""
+        """Mean of the posterior (2,)."""
         return self.share @ self.points
 
     def moments(self) -> tuple[Array, Array]:
-        """Mean (2,) and covariance (2, 2)."""
+        """Return the mean (2,) and the covariance (2, 2)."""
         mean = self.mean
         away = self.points - mean
         weighted = away * self.share[:, None]
         return mean, weighted.T @ away
 
     def best_arms(self, contexts: Array) -> Array:
-        """The probability (X, K) that each arm of each context has the largest mean."""
+        """Return the probability (X, K) that each arm of each context has the largest
+        mean."""
         columns = contexts.swapaxes(-1, -2)
         values = self.points @ columns  # (X, N, K)
         best = values.argmax(axis=-1)
@@ -103,8 +105,8 @@ class Cloud(NamedTuple):
 
 
 def continuous(setup: Setup) -> Outcome:
-    """The cover, the particles and Laplace's Gaussian against the exact posterior of
-    the same decisions."""
+    """Compare the cover, the particles and Laplace's approximation with the exact
+    posterior of the same decisions."""
     runs = setup.runs(48)
     n_particles = setup.steps(1024, 512)
     cover = grid_cover([-6.0, -6.0], [6.0, 6.0], radius=0.5)
@@ -126,11 +128,12 @@ def continuous(setup: Setup) -> Outcome:
     agreement = _agrees(case, chances, exact_chances[likely])
     claims = (*of_moments, agreement, *_linear(history, settings))
     text = (
-        f"A logistic world in two dimensions and the {_DECISIONS} decisions of one "
-        f"run; the prior is N(0, I/{_RIDGE:g}), eta is {_ETA:g}. Particles are run "
-        f"{runs} times with {n_particles:,} of them; standard errors are over runs. "
-        "Contexts are the six of forty whose best arm is least certain; arms of a "
-        f"chance of {_LIKELY:.0%} or more count."
+        f"A logistic world in two dimensions and the {_DECISIONS} decisions of "
+        f"one run. The prior is N(0, I/{_RIDGE:g}), eta is {_ETA:g}. The particle "
+        f"policy runs {runs} times with {n_particles:,} particles; standard "
+        "errors are over runs. The comparison of propensities uses the six of "
+        "forty contexts whose best arm is least certain, and arms with a "
+        f"probability of at least {_LIKELY:.0%}."
     )
     figure = _figure(exact, of_cover, clouds[0], laplace)
     table = _distances(exact, of_cover, laplace.mode, cover.n)
@@ -138,8 +141,8 @@ def continuous(setup: Setup) -> Outcome:
 
 
 def _play(cover: Cover) -> tuple[Past, Cloud]:
-    """One run of GTS over the cover, with the prior's density on its points, and the
-    posterior it ends with."""
+    """Run GTS over the cover once, with the prior's density as prior weights. Return
+    its history and its final posterior."""
     squares = (cover.points**2).sum(axis=1)
     prior = np.exp(-0.5 * _RIDGE * squares)
     policy = GeneralizedThompsonSampling(
@@ -157,7 +160,7 @@ def _play(cover: Cover) -> tuple[Past, Cloud]:
 
 
 def _exact(history: Past, centre: Array) -> Cloud:
-    """exp(-½ ridge |θ|² - η Σ ℓ) on a fine grid."""
+    """Return the exact posterior exp(-½ ridge |θ|² - η Σ ℓ) on a fine grid."""
     axis = np.linspace(-_REACH, _REACH, _FINE)
     x, y = np.meshgrid(axis, axis, indexing="ij")
     offsets = np.stack([x.ravel(), y.ravel()], axis=-1)
@@ -172,7 +175,7 @@ def _exact(history: Past, centre: Array) -> Cloud:
 
 
 def _uncertain_contexts(exact: Cloud) -> Array:
-    """Of forty contexts, the six (6, K, 2) whose best arm is the least certain."""
+    """Return the six of forty contexts, (6, K, 2), whose best arm is least certain."""
     world = LogisticWorld(_TRUTH, _ARMS)
     contexts: Array = world.context(1, 40, np.random.default_rng(5))
     certainty = exact.best_arms(contexts).max(axis=-1)
@@ -188,7 +191,8 @@ def _particles(
     eta: float,
     memory: int = 512,
 ) -> list[Cloud]:
-    """What particles make of the same decisions, in independent runs."""
+    """Return the particles after the same decisions, for each of several independent
+    runs."""
     policy = ParticleThompsonSampling(
         family,
         2,
@@ -212,8 +216,8 @@ def _particles(
 
 
 def _agrees(case: str, found: Array, exact: Array) -> Claim:
-    """The claim that numbers (runs, …) have the exact mean, within their standard
-    errors."""
+    """Claim that the mean of numbers (runs, …) is the exact value, within their
+    standard errors."""
     mean = found.mean(axis=0)
     deviation = found.std(axis=0, ddof=1)
     error = deviation / np.sqrt(len(found))
@@ -227,7 +231,7 @@ def _agrees(case: str, found: Array, exact: Array) -> Claim:
 def _moment_claims(
     name: str, clouds: list[Cloud], exact: tuple[Array, Array]
 ) -> tuple[Claim, Claim]:
-    """The claims that mean and covariance are the exact ones."""
+    """Claim that the mean and the covariance are the exact ones."""
     mean, covariance = exact
     means = np.stack([cloud.mean for cloud in clouds])
     of_clouds = [cloud.moments()[1] for cloud in clouds]
@@ -246,14 +250,14 @@ def _moment_claims(
 
 
 class Gaussian(NamedTuple):
-    """A mode (2,), and the precision (2, 2) of the density there."""
+    """A Gaussian: its mode (2,) and its precision matrix (2, 2)."""
 
     mode: Array
     precision: Array
 
 
 def _laplace(history: Past) -> Gaussian:
-    """Laplace's approximation of the logistic posterior."""
+    """Return Laplace's approximation of the logistic posterior."""
     from scipy.optimize import minimize
 
     family = LogisticFamily()
@@ -276,8 +280,8 @@ def _laplace(history: Past) -> Gaussian:
 
 
 def _distances(exact: Cloud, of_cover: Cloud, mode: Array, n: int) -> Table:
-    """How far the means of cover and Laplace, whose errors are not random, are from the
-    exact one."""
+    """Return a table of how far the means of the cover and of Laplace's approximation
+    are from the exact mean. Their errors are not random."""
     mean, covariance = exact.moments()
     deviations = np.sqrt(np.diag(covariance))
     means = {f"cover of {n:,} experts": of_cover.mean, "Laplace, its mode": mode}
@@ -288,17 +292,18 @@ def _distances(exact: Cloud, of_cover: Cloud, mode: Array, n: int) -> Table:
         rows.append((name, f"{distance:.2g}"))
     headers = (
         "posterior",
-        "its mean off the exact one, in posterior standard deviations",
+        "distance of its mean from the exact one, in posterior standard deviations",
     )
     caption = (
-        "Approximations whose error is not random: the mode of a skew posterior is off"
+        "Approximations whose error is not random: the mode of a skewed "
+        "posterior is not its mean"
     )
     return Table(headers, tuple(rows), caption)
 
 
 def _linear(history: Past, settings: dict[str, Any]) -> tuple[Claim, ...]:
-    """Linear class and square loss: the posterior is Gaussian in closed form, with or
-    without forgetting."""
+    """Claim that particles match the posterior of a linear class with square loss,
+    which is Gaussian in closed form, with and without forgetting."""
     phi = history.phi
     information = 2 * _ETA * phi.T @ phi
     precision = _RIDGE * np.eye(2) + information
@@ -370,20 +375,20 @@ def _figure(
     grid_panel.set_ylabel("θ₂")
     legend(grid_panel)
     caption = (
-        "The posterior after the same 60 decisions. Lines hold 50, 90 and 99 % of the "
-        "probability (dotted grey: the exact ones again); the areas of points are "
-        "their weights. Laplace's mean is its mode."
+        "The posterior after the same 60 decisions. Lines enclose 50, 90 and 99 "
+        "% of the probability (dotted grey: lines of the exact posterior); the "
+        "area of a point is its weight. Laplace's mean is its mode."
     )
     return Figure(svg(figure), caption)
 
 
 def _contours(panel: Any, exact: Cloud, colour: str, dashes: str) -> None:
-    """Lines of the exact density that hold 50, 90 and 99 % of it."""
+    """Draw contour lines that enclose 50, 90 and 99 % of the exact posterior."""
     falling = np.sort(exact.share)[::-1]
     mass_above = np.cumsum(falling)
     places = np.searchsorted(mass_above, _MASSES)
     levels = sorted(falling[places].tolist())
-    # every fourth grid point is enough for a smooth contour
+    # Every fourth grid point is enough for a smooth contour.
     some = (slice(None, None, 4), slice(None, None, 4))
     columns = exact.points[:, 0].reshape(_FINE, _FINE)
     rows = exact.points[:, 1].reshape(_FINE, _FINE)

@@ -1,5 +1,5 @@
-"""Covers of a continuous class: finitely many experts stand for all weight vectors,
-with the error in the bound."""
+"""Covers of a continuous class: a finite set of experts that approximates all weight
+vectors. The bound includes the approximation error."""
 
 from typing import Any, NamedTuple
 
@@ -23,8 +23,8 @@ _ARMS = 3
 
 
 def covers(setup: Setup) -> Outcome:
-    """Regret is under the bound for every radius; finer covers have better bounds, down
-    to that of the whole class."""
+    """Check that regret is below the bound for every radius. A finer cover has a
+    smaller bound, down to that of the whole class."""
     steps = setup.steps(3000, 500)
     runs = setup.runs(24)
     world = LogisticWorld(np.array([1.1, -1.9]), n_arms=_ARMS)
@@ -45,15 +45,15 @@ def covers(setup: Setup) -> Outcome:
         points.append(_Point(radius, total, bound.bound, cover.n))
     whole = theory.class_bound("logistic", dim=2, norm=_NORM, n_arms=_ARMS, steps=steps)
     text = (
-        "A logistic world in two dimensions; the true weight vector is in no cover. "
-        "Each point of a cover is an expert."
+        "A logistic world in two dimensions; no cover contains the true weight "
+        "vector. Each point of a cover is an expert."
     )
     figure = _figure(points, whole.bound, steps)
     return Outcome("Covers of a continuous class", text, (), (figure,))
 
 
 class _Point(NamedTuple):
-    """The regret of each run on one cover, with its bound."""
+    """The regret of each run with one cover, and its bound."""
 
     radius: float
     total: Array
@@ -84,8 +84,8 @@ def _figure(points: list[_Point], whole: float, steps: int) -> Figure:
     panel.set(ylabel=f"regret after {steps:,} steps", ylim=ylim)
     legend(panel)
     caption = (
-        "Finer covers save more discretisation than their size costs: the bound comes "
-        "down to that of the class."
+        "A finer cover reduces the discretisation error by more than its size "
+        "costs: the bound falls towards that of the whole class."
     )
     return Figure(svg(figure), caption)
 

@@ -1,5 +1,5 @@
-"""Late rewards: the engine against the exact chain with a queue, and what one step of
-delay costs Thompson sampling."""
+"""Delayed rewards: the simulation engine compared with an exact chain with a queue, and
+the cost of delay for Thompson sampling."""
 
 from math import sqrt
 from typing import Any, NamedTuple
@@ -30,8 +30,8 @@ __all__ = ["DELAY", "LateRegret", "late_regret"]
 
 
 class LateRegret(NamedTuple):
-    """The expected regret after so many steps, and the standard deviation of one
-    run's."""
+    """The expected regret after a number of steps, and the standard deviation of a
+    single run."""
 
     mean: float
     deviation: float
@@ -40,11 +40,11 @@ class LateRegret(NamedTuple):
 def late_regret(
     loss: str, *, eta: float, gamma: float, prior: float, steps: int, delay: int
 ) -> LateRegret:
-    """Regret with every reward `delay` steps late, by backward recursion over (waiting
-    draws, wins less losses).
+    """Return the regret if every reward is `delay` steps late, by backward recursion
+    over pending draws and wins less losses.
 
-    Of a waiting draw only matters whether it was arm 2, so there are 2^delay queues;
-    its coin is thrown when it arrives.
+    A pending draw matters only by whether it was arm 2, so there are 2^delay queues.
+    Its reward is drawn when it arrives.
 
     >>> [
     ...     round(
@@ -58,20 +58,21 @@ def late_regret(
     [0.432976, 0.536, 0.6]
     """
     explore, start = exploration_odds(loss, eta=eta, gamma=gamma, prior=prior)
-    # a queue of pending rewards is a number of `delay` bits, and each step removes the
-    # oldest bit
+    # A queue of pending rewards is a number of `delay` bits; each step removes the
+    # oldest bit.
     queues = np.arange(2**delay)
     mask = 2**delay - 1
     after_first = (2 * queues) & mask
     after_second = (2 * queues + 1) & mask
-    # whether the draw whose reward arrives now was arm 2, so that the posterior moves
+    # Whether the reward that arrives now is of arm 2. Only such rewards change the
+    # posterior.
     learnt_first = (2 * queues) >> delay
     learnt_second = (2 * queues + 1) >> delay
     learns_first = learnt_first.astype(np.bool_)[:, None]
     learns_second = learnt_second.astype(np.bool_)[:, None]
 
     def step_values(values: Array) -> Array:
-        """The expected value (queues, states) after one step."""
+        """Return the expected value (queues, states) after one step."""
         after_win = np.roll(values, -1, axis=1)
         after_win[:, -1] = values[:, -1]
         after_loss = np.roll(values, 1, axis=1)
@@ -100,35 +101,35 @@ def late_regret(
 
 
 SIMULATED = Rule(
-    "With late rewards the engine's regret on the two-expert instance is that of the "
-    "exact chain",
+    "With delayed rewards, the regret of the simulation engine in the world of "
+    "two experts is that of the exact chain",
     "docs/math 5.10",
     "the mean over runs is within normal quantiles of its exact standard error",
     1e-3,
     cases=4,
 )
 ADDITIVE = Rule(
-    "Robust to delay: a delay of d costs d rewards at most, the term that 5.10 adds to "
-    "the bound",
+    "Robustness to delay: a delay of d steps costs at most d rewards, the term "
+    "that 5.10 adds to the bound",
     "Section 1, docs/math 5.10",
-    "exact regret with delay d, less that without, is at most d (proved of bounds, not "
-    "of regret)",
+    "exact regret with delay d, minus the regret without delay, is at most d "
+    "(the theory proves this for the bounds only)",
     cases=8,
 )
 BREAKS = (
     Break("eta is twice too large", eta=2.0),
     Break("gamma is dropped", gamma=0.0),
-    Break("late rewards are lost", other="lost"),
+    Break("delayed rewards are lost", other="lost"),
 )
 _GAMMA = 0.05
 
 
 def delay(setup: Setup) -> Outcome:
-    """Late rewards cost an additive term, proportional to the delay."""
+    """Check that delayed rewards add a term proportional to the delay."""
     text = (
-        "Every reward arrives the same number of steps late (the star: a random number "
-        "with mean 200). On the instance of two experts the chain is exact: the draws "
-        "whose rewards are on their way are part of its state."
+        "Every reward arrives the same number of steps late (star: a random "
+        "delay with mean 200). In the world of two experts the chain is exact: "
+        "its state includes the draws whose rewards are pending."
     )
     claims = (*_chain_claims(setup), *_cost_claims(setup))
     return Outcome("Delayed rewards", text, claims, (_figure(setup),))
@@ -155,7 +156,7 @@ def _chain_claims(setup: Setup) -> list[Claim]:
                 own_delay = steps
             run = measure(policy, world, steps=steps, runs=runs, delay=own_delay)
             error = exact.deviation / np.sqrt(runs)
-            case = f"{name}, rewards {late} late"
+            case = f"{name}, delay {late}"
             claims.append(mean_is(SIMULATED, case, run.total, exact.mean, error=error))
     return claims
 
@@ -172,7 +173,7 @@ def _cost_claims(setup: Setup) -> list[Claim]:
             prompt = late_regret("log", eta=eta, delay=0, **known).mean
             for late in (1, 4):
                 regret = late_regret("log", eta=own_eta, delay=late, **known).mean
-                case = f"{name}, prior {prior:g}, rewards {late} late"
+                case = f"{name}, prior {prior:g}, delay {late}"
                 extra = regret - prompt
                 claims.append(most(ADDITIVE, case, extra, float(late)))
     return claims
@@ -197,7 +198,8 @@ def _figure(setup: Setup) -> Figure:
     means = []
     policy = setup.gts(problem.experts, gamma=_GAMMA)
     random_delay = GeometricDelay(200.0)
-    # the runs of a seed share their delays, so estimate the error from several seeds
+    # All runs with one seed share their delays, so the error is estimated from several
+    # seeds.
     for seed in range(setup.runs(20) // 2):
         run = measure(
             policy, problem.world, steps=steps, runs=10, seed=seed, delay=random_delay
@@ -211,8 +213,8 @@ def _figure(setup: Setup) -> Figure:
     panel.set_ylim(0, None)
     legend(panel)
     caption = (
-        "Regret grows in a straight line with the delay: late rewards count like any "
-        "others."
+        "Regret grows linearly with the delay, because late rewards count as "
+        "much as others."
     )
     return Figure(svg(figure), caption)
 

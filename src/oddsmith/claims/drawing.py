@@ -1,5 +1,5 @@
-"""Lines that figures of several experiments share: means with two standard errors, and
-regret as it grows."""
+"""Lines that several figures share: means with two standard errors, and regret over
+time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["draw_growth", "draw_means", "line_style", "means_and_errors"]
 
 
 def line_style(i: int, *, marked: bool = False) -> dict[str, Any]:
-    """The colour, the dashes and the marker, if any, of line `i`."""
+    """Return the colour, the dashes and optionally the marker of line `i`."""
     style: dict[str, Any] = {"color": COLOURS[i], "ls": DASHES[i]}
     if marked:
         style["marker"] = MARKERS[i]
@@ -22,13 +22,13 @@ def line_style(i: int, *, marked: bool = False) -> dict[str, Any]:
 
 
 def means_and_errors(totals: Sequence[Array] | Array) -> tuple[Array, Array]:
-    """The means and their standard errors of samples (n, runs), (n,) each."""
+    """Return the means and standard errors, (n,) each, of samples (n, runs)."""
     table = np.array([mean_and_error(total) for total in totals])
     return table[:, 0], table[:, 1]
 
 
 def draw_means(panel: Any, x: Any, totals: Sequence[Array], i: int, label: str) -> None:
-    """Means with two standard errors, in the i-th colour."""
+    """Draw means with two standard errors in colour `i`."""
     means, errors = means_and_errors(totals)
     style = {"color": COLOURS[i], "marker": MARKERS[i], "ms": 5}
     panel.errorbar(x, means, 2 * errors, label=label, **style)
@@ -37,8 +37,8 @@ def draw_means(panel: Any, x: Any, totals: Sequence[Array], i: int, label: str) 
 def draw_growth(
     panel: Any, totals: Array, i: int, label: str, *, points: int = 50
 ) -> None:
-    """A total (T, runs) against the number of steps, at points that are even on a log
-    scale."""
+    """Draw a total (T, runs) against the number of steps, at points evenly spaced on a
+    log scale."""
     even = np.geomspace(1, len(totals), points)
     steps = np.unique(even.round().astype(int))
     means, errors = means_and_errors(totals[steps - 1])

@@ -1,4 +1,5 @@
-"""What Regressor Elimination computes beside GTS: ballots read, counted, not timed."""
+"""Work of Regressor Elimination compared with GTS, as the number of expert predictions
+read. Time is not measured."""
 
 from itertools import pairwise
 from typing import Any
@@ -26,21 +27,24 @@ from oddsmith.policies.regressor_elimination import (
 __all__ = ["ELIMINATION"]
 
 CHEAPER = Rule(
-    "GTS reads far fewer ballots than Regressor Elimination, which balances a "
-    "distribution over experts (the paper: computationally much cheaper)",
+    "GTS reads far fewer expert predictions than Regressor Elimination, which "
+    "balances a distribution over experts (the paper: computationally much "
+    "cheaper)",
     "Section 5",
-    "per decision, Elimination reads at least 10 times as many ballots as GTS, which "
-    "reads N K; ballots are counted, time is not measured",
+    "per decision, Elimination reads at least 10 times as many expert "
+    "predictions as GTS, which reads N K; predictions are counted, time is not "
+    "measured",
     cases=4,
 )
 ONCE = Break(
-    "the balance is computed once and never again, on a single context", other="once"
+    "the distribution is balanced only once, on a single context", other="once"
 )
 _STEPS = 400
 
 
 def elimination(setup: Setup) -> Outcome:
-    """Ballots read per decision by both, for samples of 10 to 320 contexts."""
+    """Count the expert predictions that both algorithms read per decision, for samples
+    of 10 to 320 contexts."""
     sizes: tuple[int, ...] = (10, 40, 160, 320)
     if setup.quick:
         sizes = (10, 40, 160)
@@ -57,22 +61,26 @@ def elimination(setup: Setup) -> Outcome:
         style = {"color": COLOURS[i], "marker": MARKERS[i]}
         panel.plot(sizes, values, label=name, **style)
     panel.set(xscale="log", yscale="log", xlabel="contexts in the sample")
-    panel.set_ylabel("ballots read per decision")
+    panel.set_ylabel("expert predictions read per decision")
     legend(panel)
     text = (
-        f"One run of {_STEPS} decisions. Both read the N K ballots of a decision. "
-        "Elimination also solves for a balanced distribution over the experts that "
-        "are left, whenever some leave: it reads the ballots of all of them on a "
-        "sample of contexts, again and again. Counts do not depend on the machine."
+        f"One run of {_STEPS} decisions. Both algorithms read the N K predictions "
+        "of a decision. Whenever Elimination removes experts, it also solves for "
+        "a balanced distribution over the remaining ones, and reads their "
+        "predictions on a sample of contexts several times. The counts do not "
+        "depend on the machine."
     )
-    caption = "GTS reads as much whatever the sample; the balance grows with it."
-    title = "GTS beside Regressor Elimination: work"
+    caption = (
+        "The work of GTS does not depend on the sample; the work of balancing grows "
+        "with it."
+    )
+    title = "Work of GTS and of Regressor Elimination"
     drawing = Figure(svg(figure), caption)
     return Outcome(title, text, tuple(claims), (drawing,))
 
 
 def _ballots(setup: Setup, contexts: int) -> tuple[float, float]:
-    """Ballots that GTS and Elimination read per decision."""
+    """Return the expert predictions that GTS and Elimination read per decision."""
     problem = instance(contexts=contexts)
     rng = np.random.default_rng(2)
     policy: Any = RegressorElimination(problem.experts, np.arange(contexts))

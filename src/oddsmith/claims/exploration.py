@@ -1,5 +1,5 @@
-"""Why gamma > 0: an instance on which no exploration fails, and the phase transition at
-eta = 1, both exact."""
+"""Why gamma > 0: a problem on which no exploration fails, and the phase transition at
+eta = 1. Both are computed exactly."""
 
 from math import log
 from typing import Any, NamedTuple
@@ -41,7 +41,8 @@ from oddsmith.policies.recipes import feel_good
 __all__ = ["EXPLORATION", "PHASE"]
 
 SIMULATED = Rule(
-    "The engine's regret on the two-expert instance is that of the exact chain",
+    "The regret of the simulation engine in the world of two experts is that of the "
+    "exact chain",
     "docs/math 3.5",
     "the mean over runs is within normal quantiles of its exact standard error",
     1e-3,
@@ -56,8 +57,8 @@ LINEAR = Rule(
 BOUNDED = Rule(
     "Below eta = 1 regret is bounded without exploration",
     "docs/math 3.5",
-    "exact regret after 2^30 steps is Δ (1-p)/p / (1-ρ), to 0.5 % for what is still to "
-    "come",
+    "exact regret after 2^30 steps is Δ (1-p)/p / (1-ρ), to 0.5 % for the remaining "
+    "steps",
     cases=3,
 )
 DECADE = Rule(
@@ -93,8 +94,8 @@ _CASES = {
 
 
 def exploration(setup: Setup) -> Outcome:
-    """With a small prior on the truth, gamma = 0 loses almost everything and gamma > 0
-    does not (X5)."""
+    """Show that with a small prior on the right expert gamma = 0 loses almost
+    everything, and gamma > 0 does not (X5)."""
     figure, axes = panels(2)
     claims: list[Claim] = []
     for panel, prior in zip(axes, (1e-4, 0.1), strict=True):
@@ -115,13 +116,13 @@ def exploration(setup: Setup) -> Outcome:
     axes[0].set_ylabel("expected regret (lost rewards)")
     legend(axes[0])
     text = (
-        "Only arm 2 tells the two experts apart, and only the true expert wants it: "
-        "until it is drawn once, nothing can be learnt. Lines are exact (a Markov "
-        "chain), points are simulated."
+        "Only arm 2 distinguishes the two experts, and only the right expert votes "
+        "for it: until arm 2 is drawn once, nothing can be learnt. Lines are exact "
+        "(a Markov chain), points are simulated."
     )
     caption = (
-        "Left: without exploration regret is linear for about 1/prior steps; five per "
-        "cent of exploration end that."
+        "Left: without exploration regret is linear for about 1/prior steps; five "
+        "per cent of exploration prevent that."
     )
     drawing = Figure(svg(figure), caption)
     return Outcome("Why explore: gamma 0 fails", text, tuple(claims), (drawing,))
@@ -130,7 +131,8 @@ def exploration(setup: Setup) -> Outcome:
 def _learner_claims(
     setup: Setup, panel: Any, prior: float, i: int, name: str, learner: _Learner
 ) -> list[Claim]:
-    """The claims about one learner and prior, and its line and point in the figure."""
+    """Return the claims about one learner and prior, and draw its line and point in the
+    figure."""
     known: Any = {"eta": learner.eta, "gamma": learner.gamma, "prior": prior}
     horizons, exact = exact_regret(learner.loss, doublings=_DOUBLINGS, **known)
     panel.plot(horizons, exact, label=name, **line_style(i))
@@ -157,7 +159,7 @@ def _learner_claims(
     regret = float(exact[-1])
     claims = [mean_is(SIMULATED, case, total, regret, error=exact_deviation)]
     if learner.gamma == 0 and prior < 0.01:
-        # the wrong setup adds exploration to a policy that should have none
+        # The deliberate error adds exploration to a policy that should have none.
         known["gamma"] = 0.05 if setup.wrong.other == "explores" else 0.0
         _, played = exact_regret(learner.loss, doublings=_DOUBLINGS, **known)
         log_missed = _STEPS * np.log1p(-prior)
@@ -169,8 +171,8 @@ def _learner_claims(
 
 
 def phase(setup: Setup) -> Outcome:
-    """Below eta = 1 regret is bounded, at 1 it grows like ln T, above like T^(1-1/eta):
-    exact dynamic programming."""
+    """Show by exact dynamic programming that regret is bounded for eta below 1, grows
+    like ln T at 1, and like T^(1-1/eta) above 1."""
     doublings = 30
     prior = 0.1
     doubled = np.arange(doublings + 1, dtype=np.float64)
@@ -199,21 +201,21 @@ def phase(setup: Setup) -> Outcome:
     claims.append(equal(DECADE, "eta 1", per_decade, predicted, relative=0.02))
     claims += [_power(setup, eta, prior) for eta in (1.5, 2.0, 4.0)]
     text = (
-        "The same instance, log loss, no exploration, prior 0.1, to a thousand million "
-        "steps. The learning rate decides between three laws, and Thompson sampling "
-        "sits exactly on the border. Above eta 1 curves oscillate, because weights "
-        "live on a lattice."
+        "The same problem, log loss, no exploration, prior 0.1, up to a thousand "
+        "million steps. The learning rate decides between three growth rates, and "
+        "Thompson sampling lies exactly on the border. For eta above 1 the curves "
+        "oscillate, because the weights take values on a lattice."
     )
     caption = (
-        "Bounded below eta 1, a straight climb of 4.7 rewards per tenfold time at 1, a "
-        "power of T above."
+        "Regret is bounded for eta below 1, grows by 4.7 rewards per tenfold time at "
+        "1, and like a power of T above."
     )
     drawing = Figure(svg(figure), caption)
     return Outcome("The phase transition at eta = 1", text, tuple(claims), (drawing,))
 
 
 def _limit(eta: float, regret: float, prior: float) -> Claim:
-    """Δ L_0/(1 - ρ): what a learning rate below 1 costs for ever."""
+    """Claim that a learning rate below 1 has the limit regret Δ L_0/(1 - ρ)."""
     rho = 0.9 * 9**-eta + 0.1 * 9**eta
     odds = GAP * (1 - prior) / prior
     predicted = odds / (1 - rho)
@@ -221,7 +223,7 @@ def _limit(eta: float, regret: float, prior: float) -> Claim:
 
 
 def _power(setup: Setup, eta: float, prior: float) -> Claim:
-    """The exponent of T over as many periods of the lattice as there are between 2^14
+    """Claim the exponent of T over as many periods of the lattice as fit between 2^14
     and 2^30 steps."""
     first = 2**14
     halves = 16 * log(2)

@@ -1,5 +1,4 @@
-"""The gallery: every algorithm on the same worlds, with regret, time and bounds side by
-side."""
+"""The gallery: every algorithm in the same worlds, with its regret, time and bound."""
 
 import time
 from dataclasses import replace
@@ -58,14 +57,15 @@ _OVER_FEATURES: dict[str, dict[str, Any]] = {
 
 
 class Contender(NamedTuple):
-    """A policy, with the bound that applies to it."""
+    """A policy and the bound that applies to it."""
 
     policy: Policy
     bound: Bound | None
 
 
 def contenders(problem: Problem, steps: int) -> dict[str, Contender]:
-    """Every algorithm that can play here, with the bound that applies to it."""
+    """Return every algorithm that can run on this problem, with the bound that applies
+    to it."""
     built = problem.build(Path(), steps)
     build = replace(built, schema=None, dim=len(problem.columns))
     bounds = _bounds(problem, steps)
@@ -91,7 +91,8 @@ def contenders(problem: Problem, steps: int) -> dict[str, Contender]:
 
 
 def _bounds(problem: Problem, steps: int) -> dict[str, Bound]:
-    """The bounds that hold here: most of them need an expert that is right."""
+    """Return the bounds that hold for this problem. Most of them need an expert that is
+    right."""
     known: Any = {"n_arms": problem.n_arms, "steps": steps, "prior": problem.true_prior}
     bounds = {"EXP4": theory.exp4_bound(**known)}
     if problem.truth is None:
@@ -105,7 +106,7 @@ def _bounds(problem: Problem, steps: int) -> dict[str, Bound]:
 
 
 class _Result(NamedTuple):
-    """What an algorithm lost, and took; `bound` is of its regret."""
+    """The regret and the time of an algorithm, with the bound of its regret."""
 
     name: str
     mean: float
@@ -122,8 +123,8 @@ def show(
     steps: tuple[int, int] = (3000, 300),
     runs: int = 24,
 ) -> Outcome:
-    """Every algorithm simulated: a title and a text, a table and a figure; bounds stand
-    beside what they bound."""
+    """Simulate every algorithm. Return a title, a text, a table and a figure of regret
+    and bounds."""
     n_steps = setup.steps(*steps)
     n_runs = runs
     if setup.quick:
@@ -157,8 +158,8 @@ def show(
 
 
 def _total(run: Run, problem: Problem) -> Array:
-    """Regret of each run: to the best arm where an expert is right, else to the best
-    expert (equation 1)."""
+    """Return the regret of each run: to the best arm if an expert is right, otherwise
+    to the best expert (equation 1)."""
     if problem.truth is not None:
         return run.total
     return run.regret_to(problem.experts)
@@ -200,8 +201,8 @@ def _figure(results: list[_Result], problem: Problem, steps: int) -> Figure:
     legend(panel)
     panel.set_axisbelow(True)
     caption = (
-        "Shorter is better; bars end at the mean, with two standard errors. An upright "
-        "mark is the policy's bound."
+        "Shorter is better. Bars end at the mean, with two standard errors; the "
+        "vertical mark is the policy's bound."
     )
     return Figure(svg(figure), caption)
 

@@ -1,5 +1,5 @@
 """The worlds of the gallery: benign, pessimistic, adversarial, linear, real data, and
-one where arms cost little."""
+one with small costs."""
 
 import numpy as np
 
@@ -18,32 +18,34 @@ __all__ = ["GALLERY"]
 
 
 def benign(setup: Setup) -> Outcome:
-    """A random table, 32 experts, one of them true."""
+    """A random table of 32 experts, one of which is right."""
     text = (
-        "Ten contexts, three arms, 32 experts, the first true. Linear policies see the "
-        "context as one of ten."
+        "Ten contexts, three arms, 32 experts; the first expert is right. For linear "
+        "policies the context is one of ten categories."
     )
     return show(instance(), setup, about=("Gallery: a benign world", text))
 
 
 def pessimistic(setup: Setup) -> Outcome:
-    """Two experts; the true one has a prior of a thousandth, and only it wants the arm
-    that tells them apart."""
+    """Two experts: the right one has prior 0.001, and only it votes for the arm that
+    distinguishes them."""
     prior = [1e-3, 1 - 1e-3]
     text = (
-        "f_1 = (0.5, 0.9) is true with prior 0.001, f_2 = (0.5, 0.1): until arm 2 is "
-        "tried, nothing can be learnt. Policies that use no prior are not misled by it."
+        "The right expert, f_1 = (0.5, 0.9), has prior 0.001; the other is f_2 = "
+        "(0.5, 0.1). Until arm 2 is tried, nothing can be learnt. Policies that use "
+        "no prior are not misled by it."
     )
     problem = table_problem(INSTANCE, contexts=np.arange(1), prior=prior)
     return show(problem, setup, about=("Gallery: a pessimistic world", text), runs=60)
 
 
 def adversarial(setup: Setup) -> Outcome:
-    """The adversary shows the context on which the current odds lose most."""
+    """An adversary that shows the context on which the current propensities lose the
+    most reward."""
     table = random_table()
     text = (
-        "The benign table again, but an adversary who sees the policy's state picks "
-        "the context, run by run."
+        "The table of the benign world, but in each run an adversary who sees the "
+        "policy's state chooses the context."
     )
     world = AdaptiveAdversary(TableWorld(table[:, 0]))
     problem = table_problem(table, world)
@@ -52,15 +54,15 @@ def adversarial(setup: Setup) -> Outcome:
 
 
 def linear(setup: Setup) -> Outcome:
-    """A logistic world in four dimensions; experts are 64 weight vectors of the same
-    norm."""
+    """A logistic world in four dimensions, with 64 weight vectors of equal norm as
+    experts."""
     theta = np.array([1.5, -1.0, 0.5, 2.0])
     others = np.random.default_rng(3).standard_normal((63, 4))
     length = np.linalg.norm(theta)
     others *= length / np.linalg.norm(others, axis=1, keepdims=True)
     text = (
-        "Each of three arms shows a direction in four dimensions; the chance of a "
-        "reward is logistic in it."
+        "Each of three arms has a feature vector in four dimensions; the probability "
+        "of a reward is a logistic function of it."
     )
     world = LogisticWorld(theta, n_arms=3)
     experts = LinearExperts(np.vstack([theta, others]))
@@ -70,8 +72,8 @@ def linear(setup: Setup) -> Outcome:
 
 
 def real(setup: Setup) -> Outcome:
-    """Handwritten digits; experts are four models trained on the first 150, linear
-    policies learn from the pixels."""
+    """Handwritten digits. The experts are four models trained on the first 150 digits;
+    linear policies learn from the pixels."""
     from sklearn.datasets import load_digits
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB
@@ -112,13 +114,14 @@ def real(setup: Setup) -> Outcome:
 
 
 def cheap(setup: Setup) -> Outcome:
-    """Small costs: mean rewards near 1, where FastCB's odds pay off (X13)."""
+    """Mean rewards near 1, that is, small costs, for which FastCB's propensities are
+    designed (X13)."""
     rng = np.random.default_rng(7)
     losses = rng.beta(1, 12, (10, 32, 3))
     table = 1 - np.clip(losses, 0.002, 0.95)
     text = (
-        "Costs, one minus the reward, are small: Beta(1, 12). FastCB's regret follows "
-        "what the best policy pays."
+        "Costs (one minus the reward) are small: Beta(1, 12). FastCB's regret scales "
+        "with the cost of the best policy."
     )
     problem = table_problem(table, contexts=np.arange(10))
     return show(problem, setup, about=("Gallery: small costs", text))

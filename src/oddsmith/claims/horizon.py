@@ -1,5 +1,5 @@
-"""Regret against the horizon, for both losses under the paper's and the tight constants
-(Corollary 1, Theorem 1)."""
+"""Regret as a function of the horizon, for both losses with the paper's and the tight
+constants (Corollary 1, Theorem 1)."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,8 +22,8 @@ __all__ = ["HORIZON"]
 
 
 class _Entry(NamedTuple):
-    """A bound for every horizon (None where the theory has none), and the policy for a
-    horizon and its bound."""
+    """A bound as a function of the horizon (None if the theory has none), and the
+    policy as a function of the horizon and its bound."""
 
     bound: Callable[[int], Bound | None]
     policy: Callable[[int, Bound | None], GeneralizedThompsonSampling]
@@ -66,8 +66,8 @@ def _entries(problem: Problem) -> dict[str, _Entry]:
 
 
 def horizon(setup: Setup) -> Outcome:
-    """Tuned regret grows like T^(2/3), far below its bounds; without exploration it
-    stays flat on a benign instance."""
+    """Show that tuned regret grows like T^(2/3), far below its bounds, and that without
+    exploration it stays flat on a benign problem."""
     problem = instance()
     runs = setup.runs(60)
     horizons = [300, 1000, 3000]
@@ -85,9 +85,9 @@ def horizon(setup: Setup) -> Outcome:
             bounds[name].append(bound.bound if bound else np.nan)
     figure = _figure(horizons, totals, bounds)
     text = (
-        "32 experts, one of them true, 3 arms, 10 contexts; eta and gamma from each "
-        "bound, for each horizon. Regret is dominated by the exploration gamma T that "
-        "the bound asks for: on a benign instance that is far too much."
+        "32 experts, one of them right, 3 arms, 10 contexts; eta and gamma come from "
+        "each bound, for each horizon. Most of the regret is the exploration gamma T "
+        "that the bound prescribes, which is far too much on a benign problem."
     )
     return Outcome("Regret against the horizon", text, (), (figure,))
 

@@ -1,4 +1,4 @@
-"""Judgements: a measured number, or a sample of them, against what a rule accepts."""
+"""Compare a measured number, or a sample, with the acceptance criterion of a rule."""
 
 import numpy as np
 from scipy import stats
@@ -21,19 +21,19 @@ __all__ = [
 
 
 def most(rule: Rule, case: str, value: float, bound: float) -> Claim:
-    """An exact number is at most a bound."""
+    """Claim that an exact number is at most a bound."""
     holds = value <= bound
     return Claim(rule, case, f"≤ {bound:,.6g}", f"{value:,.6g}", holds)
 
 
 def least(rule: Rule, case: str, value: float, bound: float) -> Claim:
-    """An exact number is at least a bound."""
+    """Claim that an exact number is at least a bound."""
     holds = value >= bound
     return Claim(rule, case, f"≥ {bound:,.6g}", f"{value:,.6g}", holds)
 
 
 def within(rule: Rule, case: str, value: float, low: float, high: float) -> Claim:
-    """An exact number lies in a range that theory gives."""
+    """Claim that an exact number lies in a range that theory gives."""
     predicted = f"{low:,.6g} to {high:,.6g}"
     holds = low <= value <= high
     return Claim(rule, case, predicted, f"{value:,.6g}", holds)
@@ -48,8 +48,8 @@ def equal(
     off: float = 0.0,
     relative: float = 0.0,
 ) -> Claim:
-    """An exact number is the predicted one, up to `off`, or to the share `relative` of
-    it."""
+    """Claim that an exact number is the predicted one, up to `off`, or to the fraction
+    `relative` of it."""
     allowed = max(off, relative * abs(predicted))
     holds = abs(value - predicted) <= allowed
     return Claim(rule, case, f"{predicted:,.6g}", f"{value:,.6g}", holds)
@@ -58,10 +58,10 @@ def equal(
 def mean_is(
     rule: Rule, case: str, sample: Array, mean: float, *, error: float | None = None
 ) -> Claim:
-    """A sample has this mean: the difference is within normal quantiles of its exact
-    standard error.
+    """Claim that a sample has this mean: the difference is within normal quantiles of
+    its exact standard error.
 
-    Without an exact error the sample's own and Student's quantiles are taken.
+    Without an exact error, use the sample's own standard error and Student's quantiles.
     """
     found, own_error = mean_and_error(sample)
     tail = rule.level / 2
@@ -75,8 +75,8 @@ def mean_is(
 
 
 def mean_most(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
-    """The mean of a sample may be at most a bound: rejected if Student's lower limit
-    for it is above."""
+    """Claim that the mean of a sample is at most a bound. The claim fails if Student's
+    lower limit for the mean is above the bound."""
     found, error = mean_and_error(sample)
     low = found - _width(rule, sample.size, error)
     measured = format_mean(found, error)
@@ -84,8 +84,8 @@ def mean_most(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
 
 
 def mean_least(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
-    """The mean of a sample may be no smaller than a bound: rejected if Student's upper
-    limit for it is below."""
+    """Claim that the mean of a sample is at least a bound. The claim fails if Student's
+    upper limit for the mean is below the bound."""
     found, error = mean_and_error(sample)
     high = found + _width(rule, sample.size, error)
     measured = format_mean(found, error)
@@ -93,14 +93,14 @@ def mean_least(rule: Rule, case: str, sample: Array, bound: float) -> Claim:
 
 
 def _width(rule: Rule, n: int, error: float) -> float:
-    """The distance of Student's limit from the mean of n numbers."""
+    """Return the distance between the mean of n numbers and Student's limit."""
     quantile = stats.t.isf(rule.level, n - 1)
     return float(quantile * error)
 
 
 def rare(rule: Rule, case: str, events: Bools, chance: float) -> Claim:
-    """Events of probability at most `chance`: rejected if so many would be rarer than
-    the rule's level."""
+    """Claim that events have probability at most `chance`. The claim fails if the
+    binomial probability of so many events is below the rule's level."""
     count = int(events.sum())
     n = events.size
     tail = 1.0
@@ -112,8 +112,8 @@ def rare(rule: Rule, case: str, events: Bools, chance: float) -> Claim:
 
 
 def above_zero(rule: Rule, case: str, differences: Array) -> Claim:
-    """Paired differences have a mean above 0: accepted if Student's lower limit is
-    above 0."""
+    """Claim that paired differences have a mean above 0. The claim holds if Student's
+    lower limit is above 0."""
     found, error = mean_and_error(differences)
     low = found - _width(rule, differences.size, error)
     bounds = np.round(low, 4)

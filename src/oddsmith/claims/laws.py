@@ -1,5 +1,5 @@
-"""How regret grows with the number of arms and with ln(1/p), exactly, at the worst gap
-of each (theory 10.2, 10.4)."""
+"""Growth of exact regret with the number of arms and with ln(1/p), at the worst gap of
+each (docs/math 10.2, 10.4)."""
 
 from itertools import pairwise
 from math import log, sqrt
@@ -37,8 +37,8 @@ UNDER = Rule(
 
 
 def arms(setup: Setup) -> Outcome:
-    """Exact regret at the worst Δ for 2 to 33 arms, at the gamma that the simple form
-    of the bound is least at."""
+    """Compute exact regret at the worst Δ for 2 to 33 arms, at the gamma that minimises
+    the simple form of the bound."""
     regrets: list[float] = []
     bounds: list[float] = []
     claims = []
@@ -60,8 +60,8 @@ def arms(setup: Setup) -> Outcome:
     claims.append(equal(CUBE, "2 to 33 arms", slope, 1 / 3, off=0.03))
     text = (
         f"World V(K, Δ), log loss, eta 1/2, {_LONG:,} steps, prior {_TINY:g}, gamma "
-        "tuned for K. The paper's constants for log loss have K^(2/3); that is not "
-        "attained here."
+        "tuned for K. The paper's constants for log loss have K^(2/3), which this "
+        "regret does not reach."
     )
     others = np.array(_ARMS) - 1.0
     figure = _arms_figure(others, np.array(regrets), np.array(bounds))
@@ -82,7 +82,8 @@ def _arms_figure(x: Array, regrets: Array, bounds: Array) -> Figure:
     panel.set_ylabel(f"regret after {_LONG:,} steps")
     legend(panel)
     caption = (
-        "The worst case over Δ follows the third root of K - 1, a fifth of the bound."
+        "The worst case over Δ grows like the cube root of K - 1, at about a fifth "
+        "of the bound."
     )
     return Figure(svg(figure), caption)
 
@@ -94,12 +95,12 @@ _FIXED = 0.2
 ROOT = Rule(
     "With gamma free of p regret grows like √ln(1/p), at the worst Δ",
     "Corollary 1",
-    "its exponent per doubling of L, of exact regret, is nearer to 1/2 than to 1/3, "
-    "the rate at tuned gamma, or to 1, that at a fixed Δ: within 5/12 to 3/4",
+    "the exponent of exact regret per doubling of L is nearer to 1/2 than to 1/3 "
+    "(the rate at tuned gamma) or 1 (the rate at a fixed Δ): within 5/12 to 3/4",
     cases=3,
 )
 FALLING = Rule(
-    "That exponent falls towards 1/2",
+    "This exponent falls towards 1/2",
     "docs/math 10.4",
     "each is smaller than the one before",
     cases=2,
@@ -107,7 +108,7 @@ FALLING = Rule(
 FLUID = Rule(
     "The worst case over Δ is at most √(KBT/(4γ)), B = ln((1-p)/p)",
     "docs/math 10.4",
-    "exact regret ≤ the value for evidence that comes at an even rate",
+    "exact regret ≤ the value for evidence that arrives at a constant rate",
     cases=4,
 )
 MOST = Rule(
@@ -125,8 +126,8 @@ DECADE = Rule(
 
 
 def sqrt_prior(setup: Setup) -> Outcome:
-    """Regret against L at the worst Δ, and at a fixed one. Gamma does not depend on
-    the prior."""
+    """Compute regret as a function of L at the worst Δ and at a fixed Δ. Gamma does not
+    depend on the prior."""
     powers: tuple[int, ...] = _POWERS
     if setup.quick:
         powers = _POWERS[:3]
@@ -166,8 +167,8 @@ def sqrt_prior(setup: Setup) -> Outcome:
     claims += [*bound_claims, *decades]
     text = (
         f"World V(2, Δ), {_STEPS:,} steps, square loss, eta 1, gamma (K/T)^(1/3). The "
-        "square root is the envelope over Δ, and a law for small priors: at everyday "
-        "ones the exponent is larger. For any one Δ regret is linear in ln(1/p)."
+        "square root is the envelope over Δ and holds for small priors; at everyday "
+        "priors the exponent is larger. For a fixed Δ regret is linear in ln(1/p)."
     )
     figure = _prior_figure(
         np.array(sizes), np.array(regrets), np.array(fluid), everyday
@@ -177,7 +178,7 @@ def sqrt_prior(setup: Setup) -> Outcome:
 
 
 def _fixed(setup: Setup) -> tuple[list[Claim], list[float]]:
-    """Log loss, eta 1/2, Δ 0.2: what each decade of the prior costs."""
+    """Claim the cost of each decade of the prior, with log loss, eta 1/2 and Δ 0.2."""
     gamma = (2 / _LONG) ** (1 / 3)
     learner = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
     regrets = []
@@ -214,8 +215,8 @@ def _prior_figure(
     legend(left)
     legend(right)
     caption = (
-        "Left: in the worst world regret grows with the root of ln(1/p). Right: in one "
-        "world, with ln(1/p) itself."
+        "Left: in the worst world regret grows like the square root of ln(1/p). "
+        "Right: in a fixed world it is proportional to ln(1/p)."
     )
     return Figure(svg(figure), caption)
 

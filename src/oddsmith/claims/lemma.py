@@ -1,5 +1,5 @@
-"""Lemma 1: the total shifted loss does not grow with T, and stays under L/c; its tail
-is thin."""
+"""Lemma 1: the total shifted loss does not grow with T and stays below L/c, also with
+high probability."""
 
 from math import log
 from typing import NamedTuple
@@ -29,17 +29,17 @@ from oddsmith.theory.constants import c_square, lemma1
 __all__ = ["LEMMA_1"]
 
 TOTAL = Rule(
-    "Lemma 1: the expected total shifted loss is at most ln(1/p)/c, at every T and "
-    "whatever the contexts",
+    "Lemma 1: the expected total shifted loss is at most ln(1/p)/c, for every T and "
+    "any contexts",
     "Lemma 1",
     "rejected if Student's lower limit of the mean total over runs is above the bound",
     1e-3,
     cases=6,
 )
 TAIL = Rule(
-    "The total exceeds (ln(1/p) + ln(1/δ))/c with probability δ at most",
+    "The total exceeds (ln(1/p) + ln(1/δ))/c with probability at most δ",
     "docs/math 3.4",
-    "rejected if so many runs beyond it have a binomial probability below the level",
+    "rejected if the binomial probability of so many runs above it is below the level",
     1e-3,
     cases=3,
 )
@@ -51,8 +51,8 @@ BREAKS = (
 
 
 def lemma_1(setup: Setup) -> Outcome:
-    """The total Gibbs gap stays under its bound, whatever the contexts; its tail is
-    thin."""
+    """Check that the total Gibbs gap stays below its bound for any contexts, and that
+    few runs exceed it."""
     problem = instance()
     steps = setup.steps(30_000, 4000)
     runs = setup.runs(60)
@@ -83,21 +83,21 @@ def lemma_1(setup: Setup) -> Outcome:
         place = (1.1 * 12**i, entry.bound)
         panel.annotate(f"bound: {name}", place, color=colour, fontsize=9, va="bottom")
     panel.set(xscale="log", xlabel="steps", ylim=(0, None))
-    panel.set_ylabel("total Gibbs gap Σ D so far (squared reward)")
+    panel.set_ylabel("total Gibbs gap Σ D (squared reward)")
     legend(panel)
     claims += [_two_experts(setup), *_adversary(setup), *_tail(setup)]
     text = (
-        "32 experts, gamma 0.05. The gap D is how far a drawn expert's prediction of "
-        "the drawn arm is from the truth, squared and averaged. Its sum over time is "
-        "finite, which is why regret is sublinear. The lemma asks nothing of contexts: "
-        "in two cases an adversary who sees the state shows the one on which the odds "
-        "lose most."
+        "32 experts, gamma 0.05. The gap D is the mean squared difference between a "
+        "drawn expert's prediction for the drawn arm and the true mean. Its sum over "
+        "time is finite, which is why regret is sublinear. The lemma holds for any "
+        "contexts: in two cases an adversary who sees the state shows the context on "
+        "which the propensities lose the most reward."
     )
     caption = (
-        "Every curve becomes flat below its own bound (dotted): learning ends, however "
-        "long one plays."
+        "Every curve becomes flat below its own bound (dotted): the total error of "
+        "learning is finite for any number of steps."
     )
-    title = "Lemma 1: what must be learnt is finite"
+    title = "Lemma 1: the total error of learning is finite"
     drawing = Figure(svg(figure), caption)
     return Outcome(title, text, tuple(claims), (drawing,))
 
@@ -111,8 +111,8 @@ class _Entry(NamedTuple):
 
 
 def _pair(setup: Setup, apart: float, runs: int) -> Array:
-    """Total gaps of two experts on a single arm, so close that their bound is nearly
-    reached."""
+    """Return the total gaps of two experts on a single arm, whose predictions are so
+    close that the bound is nearly reached."""
     predictions = [[0.5], [0.5 + apart]]
     table = np.array([predictions])
     policy = setup.gts(table, "square", eta=1.0)
@@ -130,7 +130,8 @@ def _two_experts(setup: Setup) -> Claim:
 
 
 def _tail(setup: Setup) -> list[Claim]:
-    """How often the total exceeds (L + ln 1/δ)/c, for some δ: at most δ (Ville)."""
+    """Check for several δ that the total exceeds (L + ln 1/δ)/c in at most a fraction δ
+    of the runs (Ville's inequality)."""
     c = theory.tight_coefficient("square").c
     totals = _pair(setup, 0.2, 400)
     claims = []

@@ -1,5 +1,5 @@
-"""Articles that come and go: what a memory of each by its name is worth, and what short
-lives cost."""
+"""News articles as arms that are published and expire: the value of learning each
+article by its name, and the cost of short lifetimes."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ from oddsmith.policies.auto import auto
 __all__ = ["LIVES", "MEMORY", "captured_share"]
 
 REMEMBERS = Rule(
-    "A memory of each arm by its name adds to what is captured where a feature is "
+    "Learning each arm by its name increases the captured share where a feature is "
     "hidden",
     "decisions/040",
     "Student's lower limit of the paired difference over runs is above 0",
@@ -44,10 +44,10 @@ FALLS = Rule(
     cases=2,
     false_pass=0.05,
 )
-FORGETFUL = Break("learners remember no arm", other="forgetful")
-ALIKE = Break("all arms live as long", other="alike")
-# a decay so strong that old memories underflow to 0; a weaker one would still break
-# ties
+FORGETFUL = Break("learners do not learn arms by name", other="forgetful")
+ALIKE = Break("all arms have the same lifetime", other="alike")
+# A decay so strong that earlier observations underflow to 0. A weaker decay would still
+# break ties between arms.
 _FORGETFUL = 1e300
 _SHORT = 50  # lifetime of an article in steps
 _LONG = 800
@@ -55,7 +55,7 @@ _HIDDEN = "decisive one hidden"
 
 
 def _learners(setup: Setup) -> GeneralizedThompsonSampling:
-    """`auto()`; a quick run omits its forest."""
+    """Return `auto()`, in a quick run without its forest."""
     size = "normal"
     if setup.quick:
         size = "small"
@@ -69,7 +69,8 @@ def _runs(setup: Setup) -> int:
 
 
 def _forgetful(policy: GeneralizedThompsonSampling) -> GeneralizedThompsonSampling:
-    """The same policy with features alone: its learners remember no arm."""
+    """Return the same policy with learners that use features only, not the names of the
+    arms."""
     bank: Any = policy.experts
     assert isinstance(bank, SharedExperts)
     learners: Any = bank.learners
@@ -82,8 +83,8 @@ def _world(hide: tuple[str, ...], life: float) -> NewsWorld:
 
 
 def captured_share(run: Run) -> Array:
-    """(got - uniform) / (best - uniform) of each run (runs,): 1 is the best arm at
-    every step, 0 is chance."""
+    """Return (earned - uniform) / (best - uniform) of each run, (runs,). 1 means the
+    best arm at every step, 0 means chance."""
     uniform = np.zeros(run.regret.shape[1])
     for t, context in enumerate(run.contexts):
         means = run.world.means(t + 1, context)
@@ -94,8 +95,8 @@ def captured_share(run: Run) -> Array:
 
 
 def memory(setup: Setup) -> Outcome:
-    """Where the decisive feature is hidden, a memory by name earns much; where all is
-    known it costs little."""
+    """Show that learning arms by name earns much if the decisive feature is hidden, and
+    costs little if all features are known."""
     steps = setup.steps(2000, 800)
     runs = _runs(setup)
     both = _learners(setup)
@@ -118,28 +119,30 @@ def memory(setup: Setup) -> Outcome:
         shares[name, view] = captured_share(run)
     with_memory = shares["features and memory", _HIDDEN]
     without = shares["features alone", _HIDDEN]
-    case = "share that memory adds, the decisive feature hidden"
+    case = "captured share gained by names, the decisive feature hidden"
     claim = above_zero(REMEMBERS, case, with_memory - without)
     text = (
-        f"Articles live for {_SHORT} steps on average, 3 to 7 are on offer, {steps:,} "
-        f"steps, {runs} runs. Captured share: what is earned above chance, over what "
-        "the best article earns above it. An article's own popularity, which no "
-        "feature shows, and a feature that is hidden can be learnt by its name alone."
+        f"Articles live for {_SHORT} steps on average, 3 to 7 are available at a "
+        f"time, {steps:,} steps, {runs} runs. The captured share is the reward earned "
+        "above chance, divided by the reward of the best article above chance. An "
+        "article's own popularity, which no feature contains, and a hidden feature "
+        "can be learnt only by the article's name."
     )
-    title = "A memory of each arm by its name"
+    title = "Learning each arm by its name"
     bars = _bars(shares)
     return Outcome(title, text, (claim,), (bars,), (_differences(shares),))
 
 
 def _differences(shares: dict[tuple[str, str], Array]) -> Table:
-    """What memory costs where all is shown, and what features add to names."""
+    """Return the cost of learning names if all features are known, and the gain of
+    features over names alone."""
     everything = ("features and memory", "all features")
     pairs = {
-        "memory less features alone, all features shown": (
+        "features and names minus features alone, all features known": (
             "features alone",
             "all features",
         ),
-        "features and memory less names alone": ("names alone", ""),
+        "features and names minus names alone": ("names alone", ""),
     }
     rows = []
     for name, other in pairs.items():
@@ -169,14 +172,15 @@ def _bars(shares: dict[tuple[str, str], Array]) -> Figure:
     ylim = (len(rows) - 0.5, -0.5)
     panel.set(xlim=(0, 1.1), ylim=ylim, xlabel="captured share")
     caption = (
-        "Captured share (two standard errors): 1 is the best article at every step, 0 "
-        "is chance."
+        "Captured share (with two standard errors): 1 means the best article at "
+        "every step, 0 means chance."
     )
     return Figure(svg(figure), caption)
 
 
 def lives(setup: Setup) -> Outcome:
-    """Regret per step falls as arms live longer: each has to be learnt once."""
+    """Show that regret per step falls as arms live longer, because every new arm must
+    be learnt."""
     steps = setup.steps(2000, 400)
     runs = _runs(setup)
     policy = _learners(setup)
@@ -196,7 +200,7 @@ def lives(setup: Setup) -> Outcome:
             world = _world(hide, life)
             run = measure(policy, world, steps=steps, runs=runs)
             regrets.append(run.total / steps)
-        case = f"life {_SHORT} less life {_LONG}, {name}"
+        case = f"life {_SHORT} minus life {_LONG}, {name}"
         differences = regrets[0] - regrets[-1]
         claims.append(above_zero(FALLS, case, differences))
         means, errors = means_and_errors(regrets)
@@ -207,13 +211,13 @@ def lives(setup: Setup) -> Outcome:
     panel.set(xlabel="life of an article (steps)", ylabel="regret per step")
     legend(panel)
     text = (
-        f"As many articles are on offer whatever their life (3 to 7), {steps:,} steps, "
-        f"{runs} runs, learners with a memory: only the rate at which articles are "
+        f"3 to 7 articles are available for every lifetime, {steps:,} steps, {runs} "
+        "runs, learners that learn arms by name: only the rate at which articles are "
         "replaced differs."
     )
     caption = (
-        "Regret per step (two standard errors) against the mean life of arms: what is "
-        "learnt of one dies with it."
+        "Regret per step (with two standard errors) against the mean lifetime of "
+        "arms: when an arm expires, the policy loses its observations of it."
     )
     drawing = Figure(svg(figure), caption)
     return Outcome("Arms that live for L steps", text, tuple(claims), (drawing,))

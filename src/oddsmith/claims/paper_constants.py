@@ -1,5 +1,5 @@
-"""One arm and two experts exactly: how long log loss doubts the truth f where the other
-expert says g (theory 10.3)."""
+"""Exact sums for one arm and two experts: how long log loss doubts the true mean f if
+the other expert predicts g (docs/math 10.3)."""
 
 from math import ceil, e, exp, log, sqrt
 from typing import Any, NamedTuple
@@ -18,13 +18,13 @@ from oddsmith.theory.constants import lemma1, log_inverse, ratio_constant
 
 __all__ = ["BETA", "CONDITION_2", "LEMMA_1_PAPER", "predicted_doubt", "total_doubt"]
 
-_BLOCK = 64  # steps between two updates of the range of states with probability
+_BLOCK = 64  # steps between two updates of the range of states that have probability
 _RARE = 1e-25
 _SETTLED = 1e-14
 
 
 def _moments(f: float, g: float) -> tuple[float, float]:
-    """The mean of ℓ(g) - ℓ(f), which is kl, and of its square."""
+    """Return the mean of ℓ(g) - ℓ(f), which is kl, and the mean of its square."""
     won = log(f / g)
     lost = log((1 - f) / (1 - g))
     first = f * won + (1 - f) * lost
@@ -33,17 +33,19 @@ def _moments(f: float, g: float) -> tuple[float, float]:
 
 
 def predicted_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
-    """L/η + (1-p) M_2/(2 M_1): the second-order expansion of ln W, for Σ_t E lbar_t."""
+    """Return L/η + (1-p) M_2/(2 M_1), the second-order expansion of Σ_t E lbar_t from
+    ln W."""
     first, second = _moments(f, g)
     variance_term = (1 - prior) * second / first / 2
     return log_inverse(prior) / eta + variance_term
 
 
 def total_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
-    """Σ_t E[w_g] kl(f, g) over all steps, where f is the truth with this prior.
+    """Return Σ_t E[w_g] kl(f, g) over all steps, where f is the true mean and has this
+    prior.
 
-    Wins are binomial, so that the weights after t steps are a function of their number;
-    steps are added up until the wrong expert's mean weight is below 1e-14.
+    The number of wins is binomial and determines the weights after t steps. The sum
+    stops when the wrong expert's mean weight is below 1e-14.
 
     >>> g = 0.3 * 2.718281828459045**-1
     >>> round(total_doubt(0.3, g, eta=0.25608293750147265, prior=0.01), 4)
@@ -81,7 +83,7 @@ def total_doubt(f: float, g: float, *, eta: float, prior: float) -> float:
 _KAPPAS = (4.0, 4 / 3)
 _PRIORS = (0.5, 0.1, 1e-3, 1e-6)
 HALF = Rule(
-    "Lemma 1 with the paper's constants is loose by a factor of 2 at most",
+    "Lemma 1 with the paper's constants is loose by at most a factor of 2",
     "Lemma 1",
     "the exact Σ lbar is at least 1/2 of 4(e-2) kappa_2 L (Jensen, as T grows)",
     cases=len(_PRIORS),
@@ -102,8 +104,8 @@ EXPANDED = Rule(
 
 
 def lemma_1_paper(setup: Setup) -> Outcome:
-    """Exact Σ lbar under uniform draws, over the paper's bound, for both kappa_2 and
-    several Δ."""
+    """Divide the exact Σ lbar under uniform draws by the paper's bound, for both
+    kappa_2 and several Δ."""
     deltas: tuple[float, ...] = (0.05, 0.1, 0.25, 0.45)
     if setup.quick:
         deltas = (0.25, 0.45)
@@ -137,16 +139,16 @@ def lemma_1_paper(setup: Setup) -> Outcome:
         ]
     text = (
         "World V(2, Δ), square loss, arms drawn uniformly, until nothing is left to "
-        "learn. The paper's Lemma 1 has 4(e-2) kappa_2 L, twice L/eta: a factor of 2 "
-        "is what its proof gives away."
+        "learn. The paper's Lemma 1 has 4(e-2) kappa_2 L, twice L/eta: its proof "
+        "loses a factor of 2."
     )
     figure = _lemma_figure(curves)
     return Outcome("Lemma 1 with the paper's constants", text, tuple(claims), (figure,))
 
 
 def _total(setup: Setup, delta: float, prior: float, eta: float) -> float:
-    """Σ lbar after so many steps that the truth's posterior is 1 to rounding, if eta is
-    right."""
+    """Return Σ lbar after enough steps that the right expert's posterior is 1 to
+    rounding, if eta is right."""
     learner = Sampling.of_setup(setup, "square", eta=eta, gamma=1.0)
     world = World(delta, prior)
     right = spacing(delta, Sampling("square", eta))
@@ -167,8 +169,8 @@ def _lemma_figure(curves: dict[tuple[float, float], Array]) -> Figure:
     panel.set_ylabel("exact total / the paper's bound")
     legend(panel)
     caption = (
-        "The bound of Lemma 1 is twice what is lost, the more nearly so the smaller "
-        "the prior."
+        "The bound of Lemma 1 is about twice the exact total; the ratio approaches 2 "
+        "as the prior becomes smaller."
     )
     return Figure(svg(figure), caption)
 
@@ -188,18 +190,18 @@ SHARE = Rule(
     cases=12,
 )
 GROWTH = Rule(
-    "The price of log loss grows with c(β/2), not with β",
+    "The cost of log loss grows with c(β/2), not with β",
     "docs/math 4",
-    "from the smallest to the largest β the exact sum grows as c(β/2) does, to the 7.5 "
-    "% between the ends of its share",
+    "from the smallest to the largest β the exact sum grows like c(β/2), to the 7.5 "
+    "% between the ends of the interval for its share",
     cases=2,
 )
-_SMALL = 0.01  # prior weight of the true expert
+_SMALL = 0.01  # prior weight of the right expert
 
 
 def beta(setup: Setup) -> Outcome:
-    """One arm: how long log loss doubts the truth f, if another expert says f
-    e^(-β/2)."""
+    """Compute for one arm how long log loss doubts the true mean f if another expert
+    predicts f e^(-β/2)."""
     betas_of: dict[float, tuple[float, ...]] = {0.01: _BETAS[1:], 0.3: _BETAS}
     if setup.quick:
         betas_of[0.01] = _BETAS[2:]
@@ -234,15 +236,15 @@ def beta(setup: Setup) -> Outcome:
         claims.append(equal(GROWTH, case, growth, growth_of_c, relative=0.075))
     text = (
         f"One arm, log loss, the paper's eta 1/(2(e-2) c(β/2)), prior {_SMALL:g}. The "
-        "sum of kl over all steps is exact: wins are binomial. c(V) = V²/(e^(-V) + V "
-        "- 1) is what replaces beta in the constants."
+        "sum of kl over all steps is exact, because the number of wins is binomial. "
+        "In the constants, c(V) = V²/(e^(-V) + V - 1) takes the place of beta."
     )
     figure = _beta_figure(betas_of, sums)
     return Outcome("Log loss: what beta costs", text, tuple(claims), (figure,))
 
 
 def _eta(width: float) -> float:
-    """The paper's eta for raw log loss whose ratios are within e^(±β/2)."""
+    """Return the paper's eta for unscaled log loss whose ratios are within e^(±β/2)."""
     return 1 / (2 * (e - 2) * ratio_constant(width / 2))
 
 
@@ -266,7 +268,8 @@ def _beta_figure(
     panel.set(xscale="log", yscale="log", xlabel="β", ylabel="Σ kl", ylim=(10, 150))
     legend(panel)
     caption = (
-        "The sum follows c(β/2): a twentyfold β costs less than three times as much."
+        "The sum is proportional to c(β/2): a twenty times larger β costs less than "
+        "three times as much."
     )
     return Figure(svg(figure), caption)
 
@@ -276,20 +279,20 @@ _F2 = np.array([0.4, 0.6])
 _EXPLORED = 0.1
 _APART = 0.2
 EXACTLY = Rule(
-    "C2 as printed is false: one expert's regret over the root of the mean loss has no "
-    "bound",
+    "C2 as printed is false: the ratio of one expert's regret to the root of its "
+    "mean loss is unbounded",
     "C2",
-    "with γ 0.1 the paper's kappa_1 is broken after exactly so many confirmations as "
-    "the weights need",
+    "with γ 0.1 the ratio exceeds the paper's kappa_1 after exactly as many "
+    "confirming rewards as the weights predict",
     cases=3,
 )
 
 
 def condition_2(setup: Setup) -> Outcome:
-    """Δ_2/√lbar after n rewards that confirm the truth, by the policy's own weights: it
-    grows without bound."""
+    """Compute Δ_2/√lbar after n rewards that confirm the right expert, from the
+    policy's own weights. It grows without bound."""
     width = 2 * log(1.5)  # β: twice the largest log ratio
-    # KL divergence over β, for log loss divided by β
+    # KL divergence divided by β, because the log loss is divided by β
     mean_loss = _APART * log(1.5) / width
     log_case = _Confirmations("log", 0.5, log(1.5), mean_loss)
     square_case = _Confirmations("square", 1.0, _APART, _APART**2)
@@ -326,22 +329,23 @@ def condition_2(setup: Setup) -> Outcome:
     panel.set(yscale="log", xlabel="net confirmations", ylabel="Δ₂ / √lbar")
     legend(panel)
     text = (
-        "f_1 = (0.6, 0.4) is the truth, f_2 = (0.4, 0.6). Expert 2 errs by the same on "
-        "both arms, so that lbar is in proportion to its weight whatever is drawn, "
-        "while its regret, if it is followed, stays 0.2. Averaged over the posterior "
-        "the condition holds (docs/math 3.2), and that is what the theorem needs."
+        "f_1 = (0.6, 0.4) is right, f_2 = (0.4, 0.6) is wrong by the same amount on "
+        "both arms. So lbar is proportional to the weight of expert 2 for any drawn "
+        "arm, while the regret of following expert 2 stays 0.2. Averaged over the "
+        "posterior the condition holds (docs/math 3.2), and the theorem needs only "
+        "that."
     )
     caption = (
-        "As expert 2 loses its weight, the ratio passes every kappa_1, the paper's "
-        "after 19 and 26 rewards."
+        "As expert 2 loses its weight, the ratio exceeds every kappa_1; it exceeds "
+        "the paper's after 19 and 26 rewards."
     )
     drawing = Figure(svg(figure), caption)
     return Outcome("C2 as printed", text, tuple(claims), (drawing,))
 
 
 class _Confirmations(NamedTuple):
-    """A loss, its eta, what one confirmation adds to ln(w_1/w_2) for eta 1, and the
-    mean loss of expert 2."""
+    """A loss, its eta, the amount that one confirming reward adds to ln(w_1/w_2) for
+    eta 1, and the mean loss of expert 2."""
 
     loss: str
     eta: float
@@ -350,7 +354,7 @@ class _Confirmations(NamedTuple):
 
 
 def _doubts(setup: Setup, loss: str, eta: float, n: int) -> Array:
-    """The weight of expert 2 after 0 to n wins of the first arm."""
+    """Return the weight of expert 2 after 0 to n wins of the first arm."""
     table = np.stack([_F1, _F2])[None]
     policy = setup.gts(table, loss, eta=eta, gamma=_EXPLORED)
     state = policy.init()

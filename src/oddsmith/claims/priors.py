@@ -1,5 +1,5 @@
-"""What a prior is worth: regret against ln 1/p, and Bayes regret against H(p*) + KL(p*,
-p) (Corollaries 1 and 2)."""
+"""The effect of the prior: regret against ln 1/p, and Bayes regret against H(p*) +
+KL(p*, p) (Corollaries 1 and 2)."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ _GAMMA = 0.1
 
 
 def prior(setup: Setup) -> Outcome:
-    """Regret and total gap grow with the logarithm of the prior, and stay under their
-    bounds."""
+    """Show that regret and the total gap grow with the logarithm of 1/prior and stay
+    below their bounds."""
     problem = instance()
     experts = problem.experts
     steps = setup.steps(4000, 1000)
@@ -41,15 +41,17 @@ def prior(setup: Setup) -> Outcome:
         run = measure(plain, problem.world, steps=steps, runs=runs)
         series["plain"].append(run.total)
     text = (
-        f"Square loss, eta = 1, gamma = {_GAMMA}, {steps:,} steps. A prior that gives "
-        "the truth a millionth of the mass instead of a half costs only a logarithm."
+        f"Square loss, eta = 1, gamma = {_GAMMA}, {steps:,} steps. If the prior of "
+        "the right expert falls from a half to a millionth, regret grows only with "
+        "the logarithm."
     )
     figure = _prior_figure(-np.log(priors), series, coefficient.c, steps)
     return Outcome("Regret against the prior", text, (), (figure,))
 
 
 def _belief(p: float, n: int) -> Array:
-    """p for the truth, the rest shared by the others."""
+    """Return a prior of p for the right expert and equal shares of the rest for the
+    others."""
     share = (1 - p) / (n - 1)
     return np.array([p] + [share] * (n - 1))
 
@@ -65,7 +67,7 @@ def _prior_figure(
     left.plot(surprise, surprise / c, "--", color=COLOURS[1], label=label)
     left.set_xlabel("ln 1/p of the true expert (nats)")
     left.set_ylabel("total Gibbs gap Σ D (squared reward)")
-    left.set_title("What must be learnt")
+    left.set_title("Total error of learning")
     means, errors = means_and_errors(series["regret"])
     label = f"GTS, gamma {_GAMMA}"
     right.errorbar(surprise, means, 2 * errors, label=label, **style)
@@ -78,7 +80,7 @@ def _prior_figure(
     right.set_ylim(bottom=0)
     legend(left)
     legend(right)
-    caption = "Both grow in a straight line with the logarithm of the prior's inverse."
+    caption = "Both grow linearly with ln 1/p."
     return Figure(svg(figure), caption)
 
 
@@ -86,16 +88,16 @@ _PEAKED = np.array([0.93] + [0.01] * 7)
 _EVEN = np.full(8, 1 / 8)
 _PAIRS: dict[str, tuple[Array, Array]] = {
     "a peaked truth, known": (_PEAKED, _PEAKED),
-    "an even truth, known": (_EVEN, _EVEN),
-    "a peaked truth, even belief": (_PEAKED, _EVEN),
-    "an even truth, peaked belief": (_EVEN, _PEAKED),
-    "a peaked truth, belief reversed": (_PEAKED, _PEAKED[::-1].copy()),
-    "one truth, believed to a millionth": (np.eye(8)[0], _belief(1e-6, 8)),
+    "uniform truth and prior": (_EVEN, _EVEN),
+    "peaked truth, uniform prior": (_PEAKED, _EVEN),
+    "uniform truth, peaked prior": (_EVEN, _PEAKED),
+    "peaked truth, reversed prior": (_PEAKED, _PEAKED[::-1].copy()),
+    "fixed truth with prior 1e-6": (np.eye(8)[0], _belief(1e-6, 8)),
 }
 
 
 def bayes(setup: Setup) -> Outcome:
-    """Bayes regret against H(p*) + KL(p*, p), the quantity that its bound has."""
+    """Compare Bayes regret with H(p*) + KL(p*, p), the quantity in its bound."""
     steps = setup.steps(3000, 500)
     runs = setup.runs(400)
     if setup.quick:
@@ -115,12 +117,12 @@ def bayes(setup: Setup) -> Outcome:
     panel.set_ylabel(f"Bayes regret after {steps:,} steps")
     legend(panel)
     text = (
-        "8 experts; in each run another one is true, drawn from p*, while the policy "
-        "starts from p."
+        "8 experts. In each run a different one is right, drawn from p*, while the "
+        "policy starts with the prior p."
     )
     caption = (
-        "The larger the cross entropy of truth and belief, the larger the regret; "
-        "equal ones cost about the same."
+        "The larger the cross entropy of truth and prior, the larger the regret; "
+        "pairs with equal cross entropy have about the same regret."
     )
     drawing = Figure(svg(figure), caption)
     return Outcome("Bayes regret and a wrong prior", text, (), (drawing,))

@@ -1,5 +1,5 @@
-"""The report of claims: first a table of statements, predictions, measurements and
-verdicts, then each experiment."""
+"""The HTML report of the claims: first a table of statements, predictions, measurements
+and verdicts, then each experiment."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +15,12 @@ _HEADERS = ("case", "predicted", "measured (± standard error)", "holds?")
 
 
 def verdict(outcomes: dict[str, Outcome]) -> str:
-    """How many statements hold, and the first that does not, in one sentence."""
+    """Return a sentence with the number of statements that hold, and the first one that
+    does not."""
     groups = statements(outcomes)
     experiments = _count(len(outcomes), "experiment")
     if not groups:
-        return f"Figures of {experiments}; they claim nothing."
+        return f"The figures of {experiments}, without claims."
     failing = [group for group in groups if not group.holds]
     if not failing:
         n_cases = sum(len(group.claims) for group in groups)
@@ -66,7 +67,7 @@ class Statement(NamedTuple):
 
     @property
     def example(self) -> Claim:
-        """A case that fails, or the first."""
+        """Return a case that fails, or the first case if all hold."""
         for claim in self.claims:
             if not claim.holds:
                 return claim
@@ -74,7 +75,7 @@ class Statement(NamedTuple):
 
 
 def statements(outcomes: dict[str, Outcome]) -> list[Statement]:
-    """Every rule with the name of its experiment and its cases."""
+    """Return every rule with the name of its experiment and its cases."""
     found = []
     for name, outcome in outcomes.items():
         by_rule: dict[Rule, list[Claim]] = {}
@@ -86,19 +87,19 @@ def statements(outcomes: dict[str, Outcome]) -> list[Statement]:
 
 
 def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
-    """Write the page: statements, then each experiment with its rules, cases and
-    figures."""
+    """Write the report: the table of statements, then each experiment with its rules,
+    cases and figures."""
     size = ""
     if quick:
-        size = "A quick look: shorter horizons and fewer runs. "
+        size = "A quick run: shorter horizons and fewer runs. "
     details = (
-        f"{size}Generalized Thompson Sampling (Lihong Li, 2013): each statement of the "
-        "paper, and each sharper one of the library's mathematics, as an experiment "
-        "with known truth. What is accepted was stated before anything was run "
-        "(`oddsmith reproduce --rules`), from theory or from an exact computation. "
-        "Each statement has a variant with an error made on purpose that it rejects "
-        "(`oddsmith reproduce --broken`). Regret is exact, not estimated.\n\n"
-        f"oddsmith {oddsmith.__version__}"
+        f"{size}Generalized Thompson Sampling (Lihong Li, 2013): each statement of "
+        "the paper, and each sharper statement of this library's mathematics, tested "
+        "by an experiment in which the truth is known. The acceptance criteria were "
+        "fixed in advance (`oddsmith reproduce --rules`), from theory or from an "
+        "exact computation. For each statement, a variant with a deliberate error "
+        "must be rejected (`oddsmith reproduce --broken`). Regret is exact, not "
+        f"estimated.\n\noddsmith {oddsmith.__version__}"
     )
     groups = statements(outcomes)
     overview = Section("The paper's statements", tables=(_statements_table(groups),))
@@ -119,7 +120,8 @@ def report(path: Path, outcomes: dict[str, Outcome], *, quick: bool) -> Path:
 
 
 def _statements_table(groups: list[Statement]) -> Table:
-    """A row for each statement: of several cases one that fails, or the first."""
+    """Return a row for each statement, with a case that fails, or the first case if all
+    hold."""
     rows = []
     for group in groups:
         rule = group.rule
@@ -144,12 +146,13 @@ def _statements_table(groups: list[Statement]) -> Table:
         "measured",
         "verdict",
     )
-    caption = "What is stated, what was predicted and measured, and the verdict"
+    caption = "Statements, predicted and measured values, and verdicts"
     return Table(headers, tuple(rows), caption)
 
 
 def _cases(group: Statement) -> Table:
-    """The cases of one rule, under what it accepts."""
+    """Return a table of the cases of one rule, with its acceptance criterion as
+    caption."""
     rule = group.rule
     rows = []
     for claim in group.claims:
@@ -165,7 +168,7 @@ def _cases(group: Statement) -> Table:
 
 
 def _picture(outcomes: dict[str, Outcome]) -> tuple[Figure, ...]:
-    """A mark for each case, a line for each experiment that claims something."""
+    """Draw a line for each experiment with claims, and a mark for each case."""
     claims = {name: outcome.claims for name, outcome in outcomes.items()}
     names = [name for name in claims if claims[name]]
     if not names:
@@ -194,5 +197,5 @@ def _picture(outcomes: dict[str, Outcome]) -> tuple[Figure, ...]:
     panel.set_xlabel("cases of each experiment")
     panel.grid(visible=False, axis="x")
     legend(panel)
-    caption = "A mark for each case: a round one holds, a cross does not."
+    caption = "A mark for each case: a circle if it holds, a cross if it fails."
     return (Figure(svg(drawing), caption),)

@@ -1,5 +1,5 @@
-"""reproduce: the paper's claims, run as experiments, as one report; finished
-experiments are kept."""
+"""Run the paper's claims as experiments and write one report. Results of finished
+experiments are saved, so that an interrupted run can continue."""
 
 import json
 from collections.abc import Sequence
@@ -29,21 +29,19 @@ def reproduce(
     engine: str = "local",
     workers: int | None = None,
 ) -> dict[str, Outcome]:
-    """Run the experiments of these names (all if none), write out/index.html, and
+    """Run the named experiments (all if `names` is empty), write out/index.html, and
     return the outcomes.
 
-    A finished experiment is kept in out/experiments under a hash of its name, its size
-    and the library's source, so that an interrupted run continues, and a changed
-    library starts from the beginning.
+    The result of each finished experiment is saved in out/experiments, under a hash of
+    its name, its size and the library's source. An interrupted run continues where it
+    stopped; after a change of the library everything runs again.
     """
     experiments = experiment_names(names)
     folder = Path(out) / "experiments"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(
-            f"out must be a folder that can be written to; {error}"
-        ) from error
+        raise InvalidInput(f"out must be a writable folder; {error}") from error
     size = "full"
     if quick:
         size = "quick"
@@ -76,8 +74,8 @@ def rejected_statements(
     engine: str = "local",
     workers: int | None = None,
 ) -> dict[tuple[str, str], list[str]]:
-    """The statements that are rejected where something is done wrong, by experiment and
-    error: the claims' power."""
+    """Return the statements that are rejected under each deliberate error, by
+    experiment and error. This measures the power of the claims."""
     tasks = []
     for name in experiment_names(names):
         for wrong in EXPERIMENTS[name].breaks:
@@ -97,7 +95,7 @@ def rejected_statements(
 
 
 class _Task(NamedTuple):
-    """An experiment to run, and the error that is made in it, if any."""
+    """An experiment to run, and its deliberate error, if any."""
 
     experiment: str
     quick: bool
@@ -105,13 +103,14 @@ class _Task(NamedTuple):
 
 
 def experiment_names(names: Sequence[str]) -> list[str]:
-    """The experiments of these names or families, all if there are none."""
+    """Return the experiments with these names or families; all experiments if `names`
+    is empty."""
     found = set()
     for name in names:
         own = [known for known in EXPERIMENTS if _is_named(known, name)]
         if not own:
             raise InvalidInput(
-                f"experiments must be of {', '.join(EXPERIMENTS)}; got "
+                f"experiments must be among {', '.join(EXPERIMENTS)}; got "
                 f"{name!r}{hint(name, EXPERIMENTS)}"
             )
         found.update(own)
@@ -119,8 +118,8 @@ def experiment_names(names: Sequence[str]) -> list[str]:
 
 
 def _is_named(experiment: str, name: str) -> bool:
-    """Whether an experiment is the one of that name; where there is none, gallery is
-    all that begin with gallery-."""
+    """Return whether the name selects the experiment. A name without an experiment of
+    its own is a family: gallery selects all that begin with gallery-."""
     if name in EXPERIMENTS:
         return experiment == name
     return experiment.startswith(f"{name}-")
@@ -136,7 +135,8 @@ def _run(task: _Task) -> Outcome:
 
 
 def _finished(path: Path) -> Outcome | None:
-    """What an earlier run found, if it is there and whole."""
+    """Return the saved outcome of an earlier run, or None if the file is missing or
+    damaged."""
     try:
         saved: Any = json.loads(path.read_text(encoding="utf-8"))
         claims = []

@@ -1,5 +1,5 @@
-"""sqrt(T) or not: what separates GTS from its rivals, and that no gamma saves it,
-exactly (theory 9.1, 9.4)."""
+"""Exact regret of GTS at its best constant gamma, T^(2/3), compared with algorithms
+that reach sqrt(T) (docs/math 9.1, 9.4)."""
 
 from itertools import pairwise
 from math import atanh, exp, log, sqrt
@@ -47,7 +47,7 @@ CUBE = Rule(
     cases=3,
 )
 TUNED = Rule(
-    "So has GTS at the gamma of its bound",
+    "GTS at the gamma of its bound has the rate T^(2/3) too",
     "Corollary 1",
     "the exponent of T over each fourfold horizon is nearer to 2/3 than to 1/2 or 1: "
     "within 7/12 to 5/6 (gamma falls like T^(-1/3), so that world B alone has 2/3)",
@@ -61,13 +61,13 @@ ROOT = Rule(
     cases=6,
 )
 LINEAR = Rule(
-    "GTS without exploration loses in proportion to T at a prior of 1e-12",
+    "The regret of GTS without exploration is proportional to T at a prior of 1e-12",
     "docs/math 3.5",
     "the exponent of T over each fourfold horizon is 1, to 0.001",
     cases=3,
 )
 ABOVE = Rule(
-    "No constant gamma brings GTS below 0.146 B^(1/3) T^(2/3)",
+    "The regret of GTS is at least 0.146 B^(1/3) T^(2/3) for every constant gamma",
     "docs/math 9.1",
     "exact regret at the best gamma ≥ the floor",
     cases=4,
@@ -81,8 +81,8 @@ BELOW = Rule(
 
 
 def separation(setup: Setup) -> Outcome:
-    """The larger of the exact regrets in world V, at its worst Δ, and in world B, for
-    horizons that grow fourfold."""
+    """Compute for each algorithm the larger of the exact regrets in world V, at its
+    worst Δ, and in world B, for horizons that grow fourfold."""
     powers: tuple[int, ...] = (10, 12, 14, 16)
     if setup.quick:
         powers = (10, 12)
@@ -113,18 +113,19 @@ def separation(setup: Setup) -> Outcome:
             claims.append(most(BELOW, f"{name}, T {steps:,}", last, bound))
     claims += _exponents(horizons, costs)
     text = (
-        "Two experts, the truth's prior is 1e-12, log loss. World V(2, Δ) at the Δ "
-        "that is worst for each algorithm, by search up to 0.45, and world B, where "
-        "both experts say (0.1, 0.9) and exploring is all that costs: the larger "
-        "regret counts. All regrets are exact, by dynamic programming."
+        "Two experts; the right one has prior 1e-12; log loss. World V(2, Δ) is "
+        "taken at the Δ that is worst for each algorithm, by search up to 0.45. In "
+        "world B both experts predict (0.1, 0.9), so that only exploration costs "
+        "reward. The larger of the two regrets counts. All regrets are exact, by "
+        "dynamic programming."
     )
-    title = "√T: what separates GTS from its rivals"
+    title = "√T or T^(2/3): GTS compared with other algorithms"
     figure = _rates_figure(horizons, costs, bounds)
     return Outcome(title, text, tuple(claims), (figure,))
 
 
 def _bounds(steps: int) -> dict[str, float]:
-    """The bound of each algorithm that has one."""
+    """Return the bound of each algorithm that has one."""
     size: Any = {"n_arms": 2, "steps": steps, "prior": _TINY}
     surprise = -log(_TINY)
     cube_root = 3 * 2 ** (-1 / 3) * surprise ** (1 / 3)
@@ -139,14 +140,15 @@ def _bounds(steps: int) -> dict[str, float]:
 
 
 def _prior(setup: Setup) -> float:
-    """The truth's prior as it is played."""
+    """Return the prior of the right expert, unless the deliberate error changes it."""
     if setup.wrong.other == _FORGETS:
         return 0.5
     return _TINY
 
 
 def _rivals(setup: Setup, steps: int) -> dict[str, Learner]:
-    """Each algorithm with the settings of its bound, or with what is done wrong."""
+    """Return each algorithm with the settings of its bound, or with the deliberate
+    error."""
     size: Any = {"n_arms": 2, "steps": steps, "prior": _TINY}
     wrong = setup.wrong.other
     gamma = simple_gamma("log", **size)
@@ -207,8 +209,8 @@ def _rates_figure(
     panel.set_xticks([], minor=True)
     legend(panel)
     caption = (
-        "GTS climbs like T^(2/3) however it explores, its rivals like √T. Thin dotted "
-        "lines are bounds."
+        "The regret of GTS grows like T^(2/3) for any constant exploration, that of "
+        "the others like √T. Thin dotted lines are bounds."
     )
     return Figure(svg(figure), caption)
 
@@ -216,13 +218,14 @@ def _rates_figure(
 _GAMMAS = (0.02, 0.05, 0.1, 0.2)
 _KAPPA = 2 * atanh(0.5)
 SQUARE = Rule(
-    "The step of the proof of 9.1, square loss: what world V costs at its own Δ",
+    "A step of the proof of 9.1, square loss: the regret in world V at the Δ of the "
+    "proof",
     "docs/math 9.1",
     "exact regret at Δ² = B/(32ηG) ≥ ΔT (1 - G/T - 4η/B - e^(-G/3)), G = γT",
     cases=8,
 )
 LOG = Rule(
-    "The same for log loss at eta 1/2",
+    "The same step for log loss at eta 1/2",
     "docs/math 9.1",
     "exact regret at Δ² = B/(64ηκG), κ = 2 atanh(1/2), ≥ T √(B/(128G))",
     cases=8,
@@ -230,8 +233,8 @@ LOG = Rule(
 
 
 def floor(setup: Setup) -> Outcome:
-    """Exact regret in the world of the proof, against the number the proof has for it,
-    for four gammas."""
+    """Compare the exact regret in the world of the proof with the lower bound in the
+    proof, for four gammas."""
     horizons = (2**12, 2**14) if setup.quick else (2**14, 2**16)
     doubt = log((1 - _TINY) / _TINY)
     prior = _prior(setup)
@@ -261,13 +264,13 @@ def floor(setup: Setup) -> Outcome:
             for curve, value in zip(curves.values(), values, strict=True):
                 curve.append(value)
     text = (
-        "The truth's prior is 1e-12. In world V little exploration leaves the truth "
-        "undiscovered, in world B all of it is lost: for every γ one of the two costs "
-        "at least 0.146 B^(1/3) T^(2/3). Regret is exact, at the Δ that the proof "
-        "uses; it is larger at the worst Δ."
+        "The right expert has prior 1e-12. In world V too little exploration does "
+        "not find the right expert; in world B all exploration is lost. For every γ "
+        "one of the two costs at least 0.146 B^(1/3) T^(2/3). Regret is exact, at "
+        "the Δ that the proof uses; it is larger at the worst Δ."
     )
     figure = _floor_figure(curves, horizons[-1])
-    return Outcome("No γ saves GTS: the floor", text, tuple(claims), (figure,))
+    return Outcome("A lower bound for every γ", text, tuple(claims), (figure,))
 
 
 def _floor_figure(curves: dict[str, list[float]], steps: int) -> Figure:
@@ -282,7 +285,10 @@ def _floor_figure(curves: dict[str, list[float]], steps: int) -> Figure:
     panel.set_xticks(_GAMMAS, [f"{gamma:g}" for gamma in _GAMMAS])
     panel.set_xticks([], minor=True)
     legend(panel)
-    caption = "What falls in world V rises in world B: no γ is below the floor in both."
+    caption = (
+        "As γ grows, regret falls in world V and rises in world B: no γ is below the "
+        "lower bound in both."
+    )
     return Figure(svg(figure), caption)
 
 

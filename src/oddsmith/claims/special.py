@@ -1,5 +1,5 @@
-"""Thompson sampling as a special case: with log loss, eta 1 and gamma 0, posterior and
-odds are Bayes'."""
+"""Thompson sampling as a special case: with log loss, eta 1 and gamma 0, GTS has the
+posterior and the propensities of Bayes' rule."""
 
 from typing import Any
 
@@ -27,12 +27,13 @@ _STEPS = 400
 POSTERIOR = Rule(
     "With log loss, eta 1 and gamma 0 the weights are Bayes' posterior",
     "Section 3",
-    "no weight differs from Bayes' rule by hand by more than 1e-9",
+    "no weight differs from an independent computation of Bayes' rule by more than "
+    "1e-9",
 )
 ODDS = Rule(
-    "and the odds are the probability that an arm is best",
+    "The propensity of each arm is the posterior probability that it is best",
     "Section 3",
-    "no odds differ from those of Bayes' posterior by more than 1e-9",
+    "no propensity differs from that of Bayes' posterior by more than 1e-9",
 )
 BREAKS = (
     Break("eta is 1 % too large", eta=1.01),
@@ -41,8 +42,8 @@ BREAKS = (
 
 
 def special_case(setup: Setup) -> Outcome:
-    """The weights are Bayes' posterior, multiplied out by hand, and the odds the
-    probability of being the best arm."""
+    """Check that the weights are Bayes' posterior, computed independently, and the
+    propensities the probability of being the best arm."""
     problem = instance()
     policy = setup.gts(problem.experts, eta=1.0)
     traces = ("posterior", "odds")
@@ -51,7 +52,7 @@ def special_case(setup: Setup) -> Outcome:
     )
     posterior = run.traces["posterior"]
     contexts = np.stack(run.contexts)
-    # (T, runs, N): each expert's prediction of the drawn arm
+    # each expert's prediction for the drawn arm (T, runs, N)
     predicted = problem.table[contexts, :, run.arms]
     is_won = run.rewards[..., None] == 1
     likelihood = np.where(is_won, predicted, 1 - predicted)
@@ -74,15 +75,16 @@ def special_case(setup: Setup) -> Outcome:
         most(ODDS, "largest difference", odds_off, 1e-9),
     )
     text = (
-        "With log loss, eta 1 and gamma 0 every weight is multiplied by the likelihood "
-        "of the reward: Bayes' rule."
+        "With log loss, eta 1 and gamma 0 every weight is multiplied by the "
+        "likelihood of the reward, which is Bayes' rule."
     )
     figure = _figure(posterior[:, 0], bayes[:, 0])
     return Outcome("Thompson sampling as a special case", text, claims, (figure,))
 
 
 def _figure(posterior: Array, bayes: Array) -> Figure:
-    """Weights and Bayes' posterior (T, N) of the four leading experts in one run."""
+    """Draw the weights and Bayes' posterior (T, N) of the four leading experts in one
+    run."""
     figure, (panel,) = panels()
     leaders = np.argsort(-posterior[60])[:4]
     steps = np.arange(1, _STEPS + 1)[:150]
@@ -95,12 +97,12 @@ def _figure(posterior: Array, bayes: Array) -> Figure:
         rings: Any = {"mfc": "none", "color": COLOURS[i], "ms": 5}
         marks = bayes[:150:6, expert]
         panel.plot(steps[::6], marks, "o", **rings)
-    panel.plot([], [], "o", mfc="none", color=INK, label="Bayes' rule, by hand")
-    panel.set(xlabel="steps", ylabel="probability of being true", ylim=(0, 1))
+    panel.plot([], [], "o", mfc="none", color=INK, label="Bayes' rule, independently")
+    panel.set(xlabel="steps", ylabel="probability of being right", ylim=(0, 1))
     legend(panel)
     caption = (
-        "One run: the weights (lines) and the posterior multiplied out by hand (rings) "
-        "are the same."
+        "One run: the weights (lines) equal the posterior of an independent "
+        "computation (rings)."
     )
     return Figure(svg(figure), caption)
 

@@ -1,5 +1,5 @@
-"""States and steps: one step is a bandit, importance weights are unbiased, and
-posterior sampling beside Q-learning."""
+"""Worlds with states and several steps per episode: one step reduces to a bandit,
+importance weights are unbiased, and posterior sampling is compared with Q-learning."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,10 +29,11 @@ ONE_STEP = Rule(
     "With episodes of one step, posterior sampling over models is Generalized Thompson "
     "Sampling",
     "Section 5, open question; docs/math 8.1",
-    "no odds differ in 200 decisions",
+    "no propensity differs in 200 decisions",
 )
 UNBIASED = Rule(
-    "Exact odds give the return of any other policy from the log, without bias",
+    "Exact propensities give unbiased estimates of the return of any other policy "
+    "from the log",
     "docs/math 8.2",
     "the mean over episodes is within Student's quantiles of the exact value",
     1e-3,
@@ -40,17 +41,17 @@ UNBIASED = Rule(
 )
 BREAKS = (
     Break("eta is 1 % too large", eta=1.01),
-    Break("logged odds are uniform, not the odds of the draws", other="odds"),
+    Break("the logged propensities are uniform instead of exact", other="odds"),
 )
 
 
 def states(setup: Setup) -> Outcome:
-    """The reinforcement-learning question: exact statements, and regret in
+    """Check the exact statements about reinforcement learning, and measure regret in
     RiverSwim."""
     text = (
-        "An expert is a model of a world of states and steps; the posterior follows "
-        "whole trajectories, and each action has exact odds given the episode so far. "
-        "In RiverSwim the reward is upstream."
+        "An expert is a model of a world with states and steps. The posterior uses "
+        "whole trajectories, and each action has an exact propensity given the "
+        "episode so far. In RiverSwim the large reward is upstream."
     )
     claims = (_one_step(setup), *_unbiased(setup))
     return Outcome("States and steps", text, claims, (_figure(setup),))
@@ -81,7 +82,7 @@ def _one_step(setup: Setup) -> Claim:
         own_decision = draw(episodic_odds, context, uniform)
         same_arm = own_decision._replace(arm=decision.arm)
         episodic_state = episodic.update(episodic_state, same_arm, reward)
-    return most(ONE_STEP, "largest difference of odds", largest, 0.0)
+    return most(ONE_STEP, "largest difference of propensities", largest, 0.0)
 
 
 def _unbiased(setup: Setup) -> list[Claim]:
@@ -113,7 +114,7 @@ def _figure(setup: Setup) -> Figure:
     chances = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
     models = [riverswim(up=up) for up in chances]
     sizes: Any = {"n_states": 6, "n_actions": 2, "horizon": 20}
-    no_models = "no models: beliefs about every cell"
+    no_models = "no models: a posterior for every state and action"
     contenders: dict[str, Any] = {
         "eight candidate models": GeneralizedPosteriorSampling(
             models, eta=1.0, gamma=0.0
@@ -129,11 +130,11 @@ def _figure(setup: Setup) -> Figure:
         x = np.arange(1.0, episodes + 1)
         band(panel, x, means, errors, i, name)
     panel.set(xscale="log", yscale="log", xlabel="episodes")
-    panel.set_ylabel("regret so far (lost rewards), RiverSwim")
+    panel.set_ylabel("total regret (lost rewards), RiverSwim")
     legend(panel)
     caption = (
-        "Posterior sampling stops losing; Q-learning with epsilon hardly finds the "
-        "reward."
+        "The regret of posterior sampling becomes flat; Q-learning with "
+        "epsilon-greedy exploration hardly finds the reward."
     )
     return Figure(svg(figure), caption)
 

@@ -1,5 +1,5 @@
-"""The worst Δ of world V for a learner, and the constant gamma that is best against it
-(theory 9.1, 9.4)."""
+"""The worst Δ of world V for a learner, and the constant gamma with the smallest worst
+case (docs/math 9.1, 9.4)."""
 
 from collections.abc import Callable
 from math import exp, log, sqrt
@@ -38,16 +38,16 @@ _TOLERANCE = 2e-3
 
 
 class Peak(NamedTuple):
-    """Where a search found the largest regret, and how large: a lower bound of the
-    supremum."""
+    """The Δ at which a search found the largest regret, and that regret, a lower bound
+    of the supremum."""
 
     delta: float
     regret: float
 
 
 def peak(regret: Callable[[float], float], low: float, *, points: int = 8) -> Peak:
-    """The largest value for Δ from `low` to 0.45: a grid, then Brent's search beside
-    the best of its points."""
+    """Return the largest value for Δ from `low` to 0.45: first on a grid, then by
+    Brent's method around the best grid point."""
     from scipy.optimize import minimize_scalar
 
     def loss(x: float) -> float:
@@ -71,7 +71,8 @@ def peak(regret: Callable[[float], float], low: float, *, points: int = 8) -> Pe
 def worst(
     learner: Learner, *, prior: float, steps: int, n_arms: int = 2, points: int = 8
 ) -> Peak:
-    """The Δ at which a learner's regret in world V is largest, and that regret."""
+    """Return the Δ at which a learner's regret in world V is largest, and that
+    regret."""
 
     def regret(delta: float) -> float:
         return exact_regret(World(delta, prior, n_arms), learner, steps)
@@ -82,12 +83,12 @@ def worst(
 
 
 def _slowest_gap(learner: Learner, *, prior: float, steps: int, n_arms: int) -> float:
-    """The Δ at which evidence makes up for the prior in just these steps, were it to
-    come at an even rate."""
+    """Return the Δ at which evidence that arrived at a constant rate would offset the
+    prior after exactly these steps."""
     doubt = max(log((1 - prior) / prior), 1.0)
     if learner.optimism:
         return doubt / (learner.optimism * steps)
-    # log weight that one pull adds, 2 Δ s / Δ²
+    # log weight that one pull adds, 2 Δ s, divided by Δ²
     rate = 2 * spacing(1e-3, learner) / 1e-3
     if isinstance(learner, GapWeighting):
         slow = learner.sharpness * doubt
@@ -99,8 +100,8 @@ def _slowest_gap(learner: Learner, *, prior: float, steps: int, n_arms: int) -> 
 
 
 def agreed_regret(learner: Learner, *, steps: int, n_arms: int = 2) -> float:
-    """The regret in world B, where there is nothing to learn and exploration is all
-    that costs."""
+    """Return the regret in world B, where nothing can be learnt and only exploration
+    costs reward."""
     belief = np.ones(1)
     pull = learner.pull(belief, World(AGREED_GAP, 0.5, n_arms))
     return float(AGREED_GAP * steps * (1 - pull[0]))
@@ -109,11 +110,11 @@ def agreed_regret(learner: Learner, *, steps: int, n_arms: int = 2) -> float:
 def best_gamma(
     loss: str, eta: float, *, prior: float, steps: int, start: float
 ) -> tuple[float, Peak]:
-    """The constant gamma at which worlds V and B cost the same, hence the best against
-    both, for two arms.
+    """Return the constant gamma at which worlds V and B cost the same with two arms. It
+    has the smallest worst case over both.
 
-    More exploration costs more in B and less in V, so there is one; it is looked for
-    from `start` downwards.
+    More exploration increases the cost in B and decreases it in V, so that there is
+    exactly one such gamma. The search goes downwards from `start`.
     """
     from scipy.optimize import brentq
 
@@ -132,8 +133,8 @@ def best_gamma(
 
 
 def simple_gamma(loss: str, *, n_arms: int, steps: int, prior: float) -> float:
-    """The γ at which sqrt(KTL/(cγ)) + γT(K-1)/K, the simple form of 3.4, is least: a
-    pure power of T.
+    """Return the γ that minimises sqrt(KTL/(cγ)) + γT(K-1)/K, the simple form of the
+    bound in 3.4. It is a pure power of T.
 
     >>> round(simple_gamma("log", n_arms=2, steps=1024, prior=1e-12), 4)
     0.4761

@@ -1,5 +1,5 @@
-"""Theorem 1 and Corollary 2 with both of their sides exact, in worlds of two experts
-(theory 10.1, 10.6)."""
+"""Both sides of Theorem 1 and Corollary 2, computed exactly in worlds of two experts
+(docs/math 10.1, 10.6)."""
 
 from collections.abc import Sequence
 from math import log, sqrt
@@ -21,7 +21,8 @@ _C = 0.463177  # the constant c(1) of square loss, see docs/math 3.3
 
 
 class Case(NamedTuple):
-    """A world V(K, Δ), the truth's prior, and how long which exploration is played."""
+    """A world V(K, Δ), the prior of the right expert, the exploration rate and the
+    number of steps."""
 
     n_arms: int
     delta: float
@@ -50,7 +51,7 @@ PAPER = Rule(
     cases=len(_CASES),
 )
 TIGHT = Rule(
-    "Theorem 1 with the averaged kappa_1, and γT (K-1)/K for what is explored",
+    "Theorem 1 with the averaged kappa_1, and γT (K-1)/K for the cost of exploration",
     "docs/math 3.4",
     "exact regret ≤ this smaller right side",
     cases=len(_CASES),
@@ -64,13 +65,14 @@ TOTAL = Rule(
 
 
 def theorem_1(setup: Setup) -> Outcome:
-    """Regret, and both right sides made of the exact total loss, in seven worlds."""
+    """Compare regret with both right-hand sides, computed from the exact total loss, in
+    seven worlds."""
     claims = []
     labels = []
     series: dict[str, list[float]] = {
         "regret": [],
-        "right side, averaged kappa_1": [],
-        "right side, the paper's": [],
+        "right-hand side, averaged kappa_1": [],
+        "right-hand side, the paper's": [],
     }
     for case in _CASES:
         label = str(case)
@@ -97,20 +99,20 @@ def theorem_1(setup: Setup) -> Outcome:
         for column, value in zip(series.values(), values, strict=True):
             column.append(value)
     caption = (
-        "Both sides of Theorem 1: the inequality holds, with more to spare where there "
+        "Both sides of Theorem 1: the inequality holds, with more slack where there "
         "is less to learn."
     )
     text = (
-        "World V(K, Δ): all arms pay 1/2, the last one 1/2 + Δ, and a second expert "
-        "says 1/2 - Δ for it. Square loss, eta 1. Regret and the total shifted loss "
-        "are exact, by dynamic programming."
+        "World V(K, Δ): all arms have mean 1/2, except the last with 1/2 + Δ, for "
+        "which a second expert predicts 1/2 - Δ. Square loss, eta 1. Regret and the "
+        "total shifted loss are exact, by dynamic programming."
     )
     figure = Figure(_dots(labels, series), caption)
     return Outcome("Theorem 1: both sides", text, tuple(claims), (figure,))
 
 
 def _dots(labels: Sequence[str], series: dict[str, list[float]]) -> str:
-    """A line for each label, a mark for each series."""
+    """Draw a line for each label and a mark for each series."""
     height = 0.8 + 0.34 * len(labels)
     figure, (panel,) = panels(height=height)
     places = np.arange(len(labels))
@@ -128,15 +130,15 @@ _DELTA = 0.45
 _GAMMA = 0.05
 _STEPS = 200_000
 RIGHT_PRIOR = Rule(
-    "Corollary 2: Bayes regret under the right prior is at most that of √H(p)",
+    "Corollary 2: under the right prior Bayes regret is at most the bound with √H(p)",
     "Corollary 2",
     "exact Bayes regret ≤ the bound with Σ p_i √ln(1/p_i), which is at most Corollary "
     "2's",
     cases=2,
 )
 WRONG_PRIOR = Rule(
-    "Corollary 2: under a wrong prior Bayes regret is at most that of √(H(p*) + KL(p*, "
-    "p))",
+    "Corollary 2: under a wrong prior Bayes regret is at most the bound with √(H(p*) "
+    "+ KL(p*, p))",
     "Corollary 2",
     "exact Bayes regret ≤ the bound with Σ p*_i √ln(1/p_i), which is at most Corollary "
     "2's",
@@ -147,8 +149,8 @@ _PRIORS = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.1), (1.0, 0.01), (0.5, 0.01), (1.0, 1
 
 
 def corollary_2(setup: Setup) -> Outcome:
-    """Bayes regret exactly, where either expert may be the truth, against Corollary 2
-    before and after Jensen."""
+    """Compare exact Bayes regret, where either expert may be right, with Corollary 2
+    before and after Jensen's inequality."""
     eta = lemma1(4.0).eta
     learner = Sampling.of_setup(setup, "square", eta=eta, gamma=_GAMMA)
     problem: Any = {
@@ -184,15 +186,15 @@ def corollary_2(setup: Setup) -> Outcome:
             column.append(value)
     text = (
         f"World V(2, {_DELTA:g}), {_STEPS:,} steps, γ {_GAMMA:g}, the paper's eta "
-        "0.174 and kappas. Expert 1 is the truth with probability p*, and has the "
-        f"prior p. Who never learns would lose {_DELTA * _STEPS:,.0f}."
+        "0.174 and kappas. Expert 1 is right with probability p* and has the prior "
+        f"p. A policy that never learns loses {_DELTA * _STEPS:,.0f}."
     )
     caption = (
-        "A prior that is wrong costs regret and bound alike; Jensen's step costs the "
-        "bound a little more."
+        "A wrong prior increases regret and bound alike; Jensen's inequality makes "
+        "the bound a little larger."
     )
     figure = Figure(_dots(labels, series), caption)
-    title = "Corollary 2: what a prior is worth, exactly"
+    title = "Corollary 2: the effect of the prior, exactly"
     return Outcome(title, text, tuple(claims), (figure,))
 
 

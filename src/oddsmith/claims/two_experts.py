@@ -1,11 +1,13 @@
-"""World V(K, Δ) exactly: two experts that differ on one arm are a chain on that arm's
-wins minus losses (theory 9, 10).
+"""World V(K, Δ), exactly: two experts that differ on one arm form a Markov chain on the
+wins minus losses of that arm (docs/math 9, 10).
 
-All arms pay 1/2, the last 1/2 + Δ or 1/2 - Δ; expert 1 says the one, expert 2 the
-other, and one of them is right. Only pulls of the last arm move the weights: with m,
-the pulls that spoke for the truth less those against it, ln(w_true / w_other) = -B + s
-m, B = ln((1-p)/p). No simulation: a band of some hundred values of m holds all but
-e^-34 of what can happen, and 32 steps at a time are one product with a band matrix.
+All arms have mean 1/2, except the last with 1/2 + Δ or 1/2 - Δ. Expert 1 predicts the
+former, expert 2 the latter, and one of them is right. Only pulls of the last arm change
+the weights. Let m be the number of pulls that favour the right expert minus the number
+that favour the other; then ln(w_true / w_other) = -B + s m, with B = ln((1-p)/p).
+
+The computation uses no simulation: a band of a few hundred values of m contains all but
+e^-34 of the probability, and 32 steps at a time are one product with a band matrix.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,15 +35,16 @@ __all__ = [
     "spacing",
 ]
 
-FLIPPED = "learns from 1 - r"  # name of the deliberate fault that a test setup can have
-_DEPTH = 34.0  # the band leaves out at most a probability of e^-34 at each end
+# name of the deliberate error in which the learner sees 1 - r
+FLIPPED = "learns from 1 - r"
+_DEPTH = 34.0  # the band omits a probability of at most e^-34 at each end
 _BLOCK = 32  # steps per matrix product
-_RARE = 1e-25  # the band for Feel-Good may leave out probabilities up to this
+_RARE = 1e-25  # the band for Feel-Good omits probabilities up to this
 
 
 class World(NamedTuple):
-    """V(K, Δ), the prior probability of expert 1, and whether expert 1 is the truth or
-    expert 2."""
+    """World V(K, Δ), the prior probability of expert 1, and whether expert 1 or expert
+    2 is right."""
 
     delta: float
     prior: float
@@ -50,7 +53,7 @@ class World(NamedTuple):
 
     @property
     def doubt(self) -> float:
-        """B = ln((1-p)/p) of the true expert's prior p."""
+        """B = ln((1-p)/p), where p is the prior of the right expert."""
         doubt = log((1 - self.prior) / self.prior)
         if self.first:
             return doubt
@@ -58,7 +61,7 @@ class World(NamedTuple):
 
     @property
     def predictions(self) -> Array:
-        """What the two experts say, (2, K)."""
+        """Predictions of the two experts (2, K)."""
         predictions = np.full((2, self.n_arms), 0.5)
         predictions[0, -1] = 0.5 + self.delta
         predictions[1, -1] = 0.5 - self.delta
@@ -66,17 +69,17 @@ class World(NamedTuple):
 
     @property
     def means(self) -> Array:
-        """The mean rewards (K,): those of the expert that is right."""
+        """Mean rewards (K,), which are the predictions of the right expert."""
         means: Array = self.predictions[0 if self.first else 1]
         return means
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """GTS with a constant gamma; with `optimism` Feel-Good: every step adds λΔ to
+    """GTS with a constant gamma. With `optimism` it is Feel-Good: every step adds λΔ to
     ln(w_1/w_2).
 
-    `flipped` learns from 1 - r: a learner that is broken, which claims must notice.
+    If `flipped`, it learns from 1 - r, a deliberate error that the claims must notice.
     """
 
     loss: str = "log"
@@ -89,19 +92,19 @@ class Sampling:
     def of_setup(
         cls, setup: Setup, loss: str, *, eta: float, gamma: float
     ) -> "Sampling":
-        """GTS as it is played: with what the setup does wrong."""
+        """Return GTS with the deliberate error of the setup, if any."""
         flipped = setup.wrong.other == FLIPPED
         return cls(loss, setup.eta(eta), setup.gamma(gamma), flipped=flipped)
 
     def pull(self, belief: Array, world: World) -> Array:
-        """Pr(last arm) where expert 1 has these posterior probabilities."""
+        """Return Pr(last arm) for these posterior probabilities of expert 1."""
         share = (1 - self.gamma) * belief
         return self.gamma / world.n_arms + share
 
 
 @dataclass(frozen=True)
 class GapWeighting:
-    """SquareCB on the Bayes mixture's mean: log loss, eta 1."""
+    """SquareCB on the posterior mean, with log loss and eta 1."""
 
     sharpness: float
     loss: str = "log"
@@ -110,8 +113,8 @@ class GapWeighting:
     flipped: bool = False
 
     def pull(self, belief: Array, world: World) -> Array:
-        """Pr(last arm): 1/(K + Γ gap) where the others lead, and what they leave where
-        it leads itself."""
+        """Return Pr(last arm): 1/(K + Γ gap) if another arm has the largest mean,
+        otherwise the remaining probability."""
         gap = world.delta * (2 * belief - 1)
         weight = self.sharpness * np.abs(gap)
         share = 1 / (world.n_arms + weight)
@@ -124,7 +127,7 @@ Learner = Sampling | GapWeighting
 
 class Expected(NamedTuple):
     """Expectations after T steps: regret, Σ lbar (the total shifted loss), and the
-    truth's posterior probability."""
+    posterior probability of the right expert."""
 
     regret: float
     loss: float
@@ -132,8 +135,8 @@ class Expected(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """By m from the lowest to the highest: the truth's posterior, Pr(last arm), the
-    regret and lbar of a step."""
+    """The Markov chain, with one entry for each m in ascending order: the right
+    expert's posterior, Pr(last arm), and the regret and lbar of a step."""
 
     belief: Array
     pull: Array
@@ -144,7 +147,8 @@ class Chain(NamedTuple):
 
     @classmethod
     def of(cls, world: World, learner: Learner) -> "Chain":
-        """The chain of a learner whose odds depend on its weights alone."""
+        """Return the chain of a learner whose propensities depend only on its
+        weights."""
         low, high = _ends(world, learner, 0.0)
         counts = np.arange(low, high + 1.0)
         evidence = spacing(world.delta, learner) * counts
@@ -165,8 +169,8 @@ class Chain(NamedTuple):
         )
 
     def step_values(self, values: Array) -> Array:
-        """The expected value after one step, by state; the outermost states stay where
-        they are."""
+        """Return the expected value after one step from each state. The outermost
+        states do not move."""
         above = np.append(values[1:], values[-1])
         below = np.append(values[0], values[:-1])
         won = self.up * above
@@ -177,12 +181,12 @@ class Chain(NamedTuple):
     def totals(
         self, costs: Array, values: Array, marks: Sequence[int]
     ) -> Iterator[Array]:
-        """After each number of steps, in order: the expected sum of costs and, in the
-        end, of values, by state."""
+        """For each number of steps in `marks`, in order, yield the expected sum of
+        costs plus the expected final value, by initial state."""
         from scipy.linalg.blas import dgbmv
 
         size = len(costs)
-        # BLAS requires that the band fits into the matrix
+        # BLAS requires that the band fits into the matrix.
         n = min(_BLOCK, (size - 1) // 2)
         done = 0
         jump = None
@@ -201,13 +205,14 @@ class Chain(NamedTuple):
             yield values
 
     def total(self, costs: Array, values: Array, steps: int) -> float:
-        """The expected sum of costs and, in the end, of values, from the start."""
+        """Return the expected sum of costs plus the expected final value, from the
+        initial state."""
         totals = next(self.totals(costs, values, [steps]))
         return float(totals[self.start])
 
     def _jump(self, n: int) -> Array:
-        """The transition matrix of n steps, in BLAS's band form: row d, column j is the
-        chance from j + d to j."""
+        """Return the transition matrix of n steps in BLAS's band form: row d, column j
+        is the probability of moving from j + d to j."""
         size = len(self.pull)
         offsets = np.arange(-n, n + 1)[:, None]
         places: Ints = np.arange(size) + offsets
@@ -227,7 +232,8 @@ class Chain(NamedTuple):
 
 
 def exact(world: World, learner: Learner, steps: int) -> Expected:
-    """Exact expectations after so many steps, to about 1e-10 of their size.
+    """Return exact expectations after `steps` steps, with a relative error of about
+    1e-10.
 
     >>> found = exact(World(0.1, 0.5), Sampling("square", eta=1.0, gamma=0.1), 1000)
     >>> round(found.regret, 4), round(found.loss, 4)
@@ -248,7 +254,7 @@ def exact(world: World, learner: Learner, steps: int) -> Expected:
 
 
 def exact_regret(world: World, learner: Learner, steps: int) -> float:
-    """The exact expected regret alone, in a third of the time."""
+    """Return only the exact expected regret, in a third of the time."""
     if learner.optimism:
         return _optimistic(world, learner, steps).regret
     chain = Chain.of(world, learner)
@@ -256,7 +262,7 @@ def exact_regret(world: World, learner: Learner, steps: int) -> float:
 
 
 def exact_loss(world: World, learner: Learner, steps: int) -> float:
-    """The exact Σ lbar alone."""
+    """Return only the exact Σ lbar."""
     if learner.optimism:
         return _optimistic(world, learner, steps).loss
     chain = Chain.of(world, learner)
@@ -264,7 +270,7 @@ def exact_loss(world: World, learner: Learner, steps: int) -> float:
 
 
 def spacing(delta: float, learner: Learner) -> float:
-    """s: how much one pull moves ln(w_1/w_2)."""
+    """Return s, the amount by which one pull changes ln(w_1/w_2)."""
     predictions = np.array([0.5 + delta, 0.5 - delta])
     rewards = np.ones(2)
     losses = LOSSES[learner.loss](predictions, rewards)
@@ -273,17 +279,17 @@ def spacing(delta: float, learner: Learner) -> float:
 
 
 def _mean_loss(delta: float, learner: Learner) -> float:
-    """The mean loss of the wrong expert above that of the true one on a pull of the
-    last arm."""
+    """Return the mean loss of the wrong expert minus that of the right one on a pull of
+    the last arm."""
     return 2 * delta * spacing(delta, learner) / learner.eta
 
 
 def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
-    """The lowest and the highest m of the band; a bonus of the wrong expert has to be
-    made up for.
+    """Return the lowest and the highest m of the band. A bonus of the wrong expert
+    widens it.
 
-    A walk comes back from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))), and
-    from 0 down to -n.
+    A random walk returns from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))),
+    and goes from 0 down to -n with the same probability.
     """
     against = world.doubt
     if not world.first:
@@ -296,7 +302,7 @@ def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
 
 
 def _up(world: World, learner: Learner) -> float:
-    """How likely a pull of the last arm is to speak for the truth."""
+    """Return the probability that a pull of the last arm favours the right expert."""
     if learner.flipped:
         return 0.5 - world.delta
     return 0.5 + world.delta
@@ -308,8 +314,8 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _optimistic(world: World, learner: Learner, steps: int) -> Expected:
-    """Step by step, as the odds of every m change with the time: the chance of each m,
-    in a window that has it all."""
+    """Compute expectations step by step, because the propensity in each state changes
+    over time. A moving window contains all probability."""
     delta = world.delta
     bonus = learner.optimism * delta
     low, high = _ends(world, learner, bonus * steps)

@@ -1,3 +1,4 @@
-"""The command line: one file per family of commands, heavy imports inside them."""
+"""The command line. Each family of commands has one file, and imports heavy modules
+only when a command runs."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""`oddsmith verify | export | history | doctor`: check and read a store."""
+"""`oddsmith verify | export | history | doctor`: check, read and export a store."""
 
 import argparse
 from contextlib import closing
@@ -30,18 +30,20 @@ def add_commands(commands: Commands) -> None:
         "--models",
         type=Path,
         metavar="FILE",
-        help="policy file: call the experts again, too (default: do not)",
+        help="policy file: recompute the predictions of its experts, too (default: use "
+        "the recorded predictions)",
     )
     proof.add_argument(
         "--tolerance",
         type=float,
         default=0.0,
-        help="largest difference of odds, for another machine (default 0)",
+        help="largest allowed difference of propensities, for another machine (default "
+        "0)",
     )
     proof.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 1 if a possible check was left out",
+        help="exit with 1 if a possible check was skipped",
     )
     add_json(proof)
     proof.set_defaults(run=_verify)
@@ -57,7 +59,7 @@ def add_commands(commands: Commands) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="the log: .parquet, .csv, .jsonl or .dsjson",
+        help="file to write: .parquet, .csv, .jsonl or .dsjson",
     )
     out.add_argument(
         "--with-context",
@@ -99,7 +101,7 @@ def add_commands(commands: Commands) -> None:
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "store", metavar="STORE", help="file of a store; it may be in use"
+        "store", metavar="STORE", help="file of a store; the store may be in use"
     )
     parser.add_argument(
         "--experiment", metavar="NAME", help="expected name of the experiment"
@@ -131,7 +133,8 @@ def _verify(asked: argparse.Namespace) -> str | Refusal:
 
 
 def _with_first_arms(file: "PolicyFile", arms: list[str] | None) -> "PolicyFile":
-    """The file with the first arms of the log, if arms were added since."""
+    """Return the policy file with the first arms of the log, in case arms were added
+    later."""
     if arms is None or file.arms is None or len(arms) >= len(file.arms):
         return file
     if list(file.arms)[: len(arms)] != arms:
@@ -140,7 +143,7 @@ def _with_first_arms(file: "PolicyFile", arms: list[str] | None) -> "PolicyFile"
 
 
 def _facts(file: "PolicyFile") -> dict[str, object]:
-    """The settings of a policy file that a store records."""
+    """Return the settings of a policy file that a store records."""
     facts: dict[str, object] = {
         "experiment": file.name,
         "reward": [file.reward_scale.low, file.reward_scale.high],
@@ -175,9 +178,9 @@ def _format_report(verdict: "VerifyReport", *, models: bool) -> str:
         parts.append(f"The first records that do not follow:\n{misses}")
     if verdict.rounding:
         parts.append(
-            "All of it is rounding, as by other kernels or another numpy than the "
-            "service's: run this where it ran, with ODDSMITH_KERNELS=numpy or numba, "
-            "or with --tolerance 1e-9."
+            "All differences are rounding errors, as caused by other kernels or "
+            "another numpy version than the service's: run this on the service's "
+            "machine, with ODDSMITH_KERNELS=numpy or numba, or with --tolerance 1e-9."
         )
     lacking = sum(level.lacking for level in verdict.levels)
     if lacking:
@@ -187,8 +190,8 @@ def _format_report(verdict: "VerifyReport", *, models: bool) -> str:
         )
     if not models:
         parts.append(
-            "The experts were not asked again: --models FILE does so, with their "
-            "policy file."
+            "The experts' predictions were not recomputed: --models FILE does so, "
+            "with their policy file."
         )
     return "\n\n".join(filter(None, parts))
 
@@ -205,18 +208,18 @@ def _export(asked: argparse.Namespace) -> str:
         return as_json(counts._asdict())
     lines = [f"{counts.rows:,} decisions, {counts.rewarded:,} of them with a reward"]
     remarks = {
-        "were an incumbent's, with its odds": counts.shadows,
+        "were drawn by the incumbent policy, with its propensities": counts.shadows,
         "were deferred and never activated: left out": counts.unshown,
         "have no context any more (--with-context leaves them out)": counts.erased,
         "whose context was erased: left out": counts.without,
-        "with a propensity below 1e-12, which no log may have: left out": (
+        "with a propensity below 1e-12, which logs must not have: left out": (
             counts.impossible
         ),
     }
     lines += [f"{count:,} {remark}" for remark, count in remarks.items() if count]
     if (low, high) != (0, 1):
         lines.append(
-            f"rewards are in 0 to 1; add --reward {low:g} {high:g} to have answers in "
+            f"rewards are in 0 to 1; add --reward {low:g} {high:g} to get results in "
             "your units"
         )
     return "\n".join([*lines, "", f"log: {asked.out}"])
@@ -259,7 +262,7 @@ def _doctor(asked: argparse.Namespace) -> str | Refusal:
 
 
 def _diagnosis(findings: "list[Finding]") -> str:
-    """One sentence about all stores, the worst problem first."""
+    """Return one sentence about all stores, with the worst problem first."""
     problems = [finding for finding in findings if finding.level == "problem"]
     notices = [finding for finding in findings if finding.level == "notice"]
     if problems:

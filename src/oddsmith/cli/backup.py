@@ -34,7 +34,7 @@ def add_commands(commands: Commands) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="a new file, readable by its owner only",
+        help="new file for the backup, readable by its owner only",
     )
     copy.add_argument(
         "--experiment",
@@ -82,7 +82,8 @@ def add_commands(commands: Commands) -> None:
         type=Path,
         metavar="FILE",
         help="new file for the backup that is made first (default: beside the store); "
-        "for a database, a folder",
+        "for "
+        "a database, a folder",
     )
     first.add_argument("--no-backup", action="store_true", help="make no backup")
     add_json(new)
@@ -108,25 +109,25 @@ def _restore(asked: argparse.Namespace) -> str:
         record = contents._asdict()
         return as_json(record | {"made": done.made, "left_out": done.left_out})
     lines = [
-        f"The backup of {_date(done.made)} is a store again. "
+        f"The backup of {_date(done.made)} was restored to a store. "
         f"{_format_contents(contents)}",
         "",
     ]
     if done.left_out:
         places = ", ".join(f"{position:,}" for position in done.left_out)
         lines.append(
-            "Damaged snapshots were left out (the log is folded in their place): "
-            f"{places}."
+            "Damaged snapshots were left out (the state is computed from the events "
+            f"instead): {places}."
         )
     lines += [
         f"It is epoch {contents.epoch}. Events after position {contents.head:,} are "
         "lost:",
-        "* Let clients send again what they have sent since then, with the same ids. "
-        "Events in the store are not",
+        "* Let clients repeat all requests that they have sent since then, with the "
+        "same ids. Events in the store are not",
         '  doubled. The answer to a lost event has "new": true; a lost decision is '
         "drawn again, maybe with another arm.",
-        "* Rewards and activations whose decision was lost are parked: oddsmith doctor "
-        "lists their ids.",
+        "* Rewards and activations of lost decisions wait in the store for their "
+        "decisions: oddsmith doctor lists their ids.",
     ]
     return "\n".join(lines)
 
@@ -139,8 +140,8 @@ def _upgrade(asked: argparse.Namespace) -> str:
     if backup is None and not asked.no_backup:
         if is_address(asked.store):
             raise InvalidInput(
-                "backup must be given for the stores of a database: --backup FOLDER, "
-                "which gets a file per experiment, or --no-backup"
+                "backup must be given for the stores of a database: --backup FOLDER "
+                "for a file per experiment, or --no-backup"
             )
         backup = Path(f"{asked.store}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}.backup")
     done = upgrade(asked.store, backup=backup)
@@ -154,7 +155,7 @@ def _upgrade(asked: argparse.Namespace) -> str:
 
 
 def _format_contents(contents: "Contents") -> str:
-    """One sentence, then the counts."""
+    """Return one sentence and the counts of a store's contents."""
     total = count_of(sum(contents.events.values()), "event")
     last = ""
     if contents.last is not None:

@@ -12,22 +12,22 @@ from oddsmith.theory.conditions import Certificate, Counterexample
 __all__ = ["add_commands"]
 
 _MEANINGS = {
-    "C1": "consistency: the true mean has the least expected loss, E lhat >= 0",
+    "C1": "consistency: the true mean has the smallest expected loss, E lhat >= 0",
     "C2": (
-        "informativeness: an expert that plays worse also predicts worse, Delta <= "
-        "kappa_1 sqrt(E lhat)"
+        "informativeness: an expert with a worse policy also predicts worse, Delta "
+        "<= kappa_1 sqrt(E lhat)"
     ),
     "C3": "boundedness: losses differ by at most 1, |lhat| <= 1",
     "C4": (
-        "self-boundedness: the noise goes where the difference goes, E lhat² <= "
+        "self-boundedness: the second moment is bounded by the mean, E lhat² <= "
         "kappa_2 E lhat"
     ),
 }
 
 
 class _Verdict(NamedTuple):
-    """Whether a condition holds (None: not known), with the constants, the
-    counterexample, or the reason why it is not known."""
+    """Whether a condition holds (None: unknown), with the constants, the
+    counterexample, or the reason why it is unknown."""
 
     holds: bool | None
     because: str
@@ -100,7 +100,7 @@ def _conditions(found: Certificate, critical: float) -> dict[str, _Verdict]:
             because = f"{checked}; {constant}" if constant else checked
             verdicts[name] = _Verdict(None, because)
     if not (found.w_min > 0 and critical > 0):
-        verdicts["C2"] = _Verdict(False, "some predictions cannot be told apart")
+        verdicts["C2"] = _Verdict(False, "some predictions cannot be distinguished")
     return verdicts
 
 
@@ -120,7 +120,7 @@ def _violation(found: Counterexample) -> dict[str, _Verdict]:
         ),
         "C4": f"{where}E lhat = {found.mean:g}, E lhat² = {found.square:g}",
     }
-    unknown = _Verdict(None, f"not looked at, because {found.condition} breaks")
+    unknown = _Verdict(None, f"not checked, because {found.condition} is violated")
     verdicts = dict.fromkeys(_MEANINGS, unknown)
     verdicts[found.condition] = _Verdict(False, why[found.condition])
     return verdicts
@@ -135,13 +135,13 @@ def _answer(name: str, found: Certificate, conditions: dict[str, _Verdict]) -> s
             if (name, condition) == ("log", "C3"):
                 more = " (The tight bound for log loss does not need C3.)"
             return (
-                f"{name} breaks {condition} for {where}: the paper promises nothing "
-                f"for it.{more}"
+                f"{name} violates {condition} for {where}: the paper's bounds do not "
+                f"apply to it.{more}"
             )
     if not found.holds:
         return (
-            f"{name} is not certified for {where}: {found.reason}. It was checked on a "
-            f"grid of {found.n} cells only, where nothing breaks."
+            f"{name} is not certified for {where}: {found.reason}. A check on a grid "
+            f"of {found.n} cells found no violation."
         )
     return (
         f"{name} satisfies C1 to C4 for {where}: proved. The paper's bounds hold, with "
@@ -162,8 +162,8 @@ def _lines(conditions: dict[str, _Verdict]) -> list[str]:
 
 def _constants(found: Certificate, critical: float) -> list[str]:
     note = (
-        "lhat is the loss of a prediction less that of the true mean, E its mean over "
-        "rewards (Li 2013)."
+        "lhat is the loss of a prediction minus that of the true mean; E is the mean "
+        "over rewards (Li 2013)."
     )
     if critical == 0:
         return ["", note]

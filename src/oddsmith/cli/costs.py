@@ -1,4 +1,4 @@
-"""Worst case and simulated cost side by side, as a table and in words."""
+"""Worst-case bounds and simulated costs of algorithms, as a table and as text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -38,8 +38,8 @@ DEFAULT_GAMMA = 0.02  # same default as in policy files
 
 
 class Algorithm(NamedTuple):
-    """An algorithm: its bound as a function of n_arms, steps and prior, and the policy
-    with the settings of a bound."""
+    """An algorithm: its bound as a function of n_arms, steps and prior, and its policy
+    as a function of a bound."""
 
     name: str
     bound: Callable[..., Bound]
@@ -47,8 +47,8 @@ class Algorithm(NamedTuple):
 
 
 class AlgorithmCost(NamedTuple):
-    """A row's bound for the problem, its bound for the simulated world, and its cost
-    there."""
+    """One row of the table: the bound for the problem, the bound for the simulated
+    world, and the simulated cost."""
 
     name: str
     bound: Bound
@@ -59,8 +59,8 @@ class AlgorithmCost(NamedTuple):
 def gts(
     name: str, loss: AnyLoss, bound: Callable[..., Bound], *, power: float = 0.0
 ) -> Algorithm:
-    """GTS with the eta and gamma of a bound; with `power`, gamma falls with the
-    step."""
+    """Return GTS with the eta and gamma of a bound. With `power`, gamma decreases with
+    the step."""
     function = _function(loss)
 
     def policy(found: Bound, world: "OrdinaryWorld") -> Policy:
@@ -75,8 +75,8 @@ def gts(
 
 
 def usual(loss: AnyLoss, but: float | None = None) -> list[Algorithm]:
-    """GTS with the default exploration, and with none; not with the exploration `but`,
-    which has a row already."""
+    """Return GTS with the default exploration and without exploration, except with the
+    exploration `but`, which already has a row."""
     algorithms = []
     for share in (DEFAULT_GAMMA, 0.0):
         if share != but:
@@ -86,7 +86,8 @@ def usual(loss: AnyLoss, but: float | None = None) -> list[Algorithm]:
 
 
 def rivals(loss: AnyLoss) -> list[Algorithm]:
-    """SquareCB, Feel-Good, EXP4 and Hedged, each with the settings of its bound."""
+    """Return SquareCB, Feel-Good, EXP4 and Hedged, each with the settings of its
+    bound."""
     function = _function(loss)
 
     def squarecb(found: Bound, world: "OrdinaryWorld") -> Policy:
@@ -127,8 +128,8 @@ def play(
     world: "OrdinaryWorld | None",
     problem: Mapping[str, float],
 ) -> list[AlgorithmCost]:
-    """Each row's bound for the problem, and with a world, the cost of its policy in
-    that world."""
+    """Return each algorithm's bound for the problem and, if a world is given, its
+    simulated cost there."""
     costs = []
     for row in rows:
         cost = AlgorithmCost(row.name, row.bound(**problem))
@@ -143,8 +144,8 @@ def play(
 def table(
     played: Sequence[AlgorithmCost], steps: float, world: "OrdinaryWorld | None"
 ) -> str:
-    """Bounds and costs; where the world is smaller than the problem, the bounds for its
-    size too."""
+    """Format bounds and costs as a table. If the simulated world is smaller than the
+    problem, include the bounds for its size."""
     width = max(len(one.name) for one in played)
     is_smaller = world is not None and world.steps < steps
     head = f"{'':{width}}{f'at most, of {steps:,.0f}':>24}"
@@ -176,7 +177,7 @@ def table(
 def cost_record(
     played: Sequence[AlgorithmCost], world: "OrdinaryWorld | None"
 ) -> dict[str, object] | None:
-    """The simulation for programs."""
+    """Return the simulation as a JSON record, or None without a world."""
     if world is None:
         return None
     rows = []
@@ -197,7 +198,7 @@ def cost_record(
 
 
 def rewards(value: float) -> str:
-    """A number of rewards with the digits that matter.
+    """Format a number of rewards with its significant digits.
 
     >>> rewards(17295.6), rewards(26.53)
     ('17,296', '26.5')
@@ -206,8 +207,8 @@ def rewards(value: float) -> str:
 
 
 def why(played: Sequence[AlgorithmCost], world: "OrdinaryWorld") -> str:
-    """The simulated world, the reason why it costs less than the worst case, and why
-    GTS is the default."""
+    """Explain the simulated world, why it costs less than the worst case, and why GTS
+    is the default."""
     costs = {one.name: one.cost.mean for one in played if one.cost is not None}
     rival = costs.get("SquareCB")
     default = costs.get(f"GTS, gamma {DEFAULT_GAMMA:g}")
@@ -218,22 +219,21 @@ def why(played: Sequence[AlgorithmCost], world: "OrdinaryWorld") -> str:
             f"{DEFAULT_GAMMA:g} {rewards(default)}."
         )
     return (
-        f"Simulated: {world}.\n\n"
-        "Why the two differ. A bound holds in every world where one expert is right, "
-        "also in one where the experts that lead agree on an arm that is not the best: "
-        "only exploring shows it, so gamma has to be paid for, and GTS can lose of the "
-        "order of T^(2/3). In the simulated world experts disagree everywhere, every "
-        "reward tells some of them apart, the weights settle soon, and what is lost "
-        "after that is what gamma gives away.\n\n"
-        "Why GTS is the default though SquareCB's bound is smaller. Bounds rank "
-        "algorithms by their worst world, and for that one SquareCB and Feel-Good are "
-        f"the better insurance: sqrt(T).{comparison} They explore for that worst world "
-        "in any world, and for a horizon that has to be known. GTS with a small gamma "
-        "needs no horizon, its weights do not depend on the order or the delay of "
-        "rewards, they say which expert to trust, and gamma keeps odds above 0, so "
-        "that its log can be evaluated. Where the right expert may have a tiny prior, "
-        "or the best arm be one that no leading expert proposes, take squarecb(...) or "
-        "a larger gamma."
+        f"Simulated: {world}.\n\nWhy the two differ. A bound holds in every world in "
+        "which one expert is right. This includes worlds where the leading experts "
+        "agree on an arm that is not the best: only exploration shows the mistake, "
+        "gamma has its full cost, and GTS can lose of the order of T^(2/3). In the "
+        "simulated world experts disagree everywhere, so every reward distinguishes "
+        "some of them and the weights settle soon. After that, only the exploration "
+        "gamma costs rewards.\n\nWhy GTS is the default although SquareCB's bound is "
+        "smaller. Bounds rank algorithms by their worst world, and there SquareCB "
+        f"and Feel-Good are safer: sqrt(T).{comparison} They explore for the worst "
+        "world in every world, and for a horizon that must be known. GTS with a "
+        "small gamma needs no horizon, and its weights do not depend on the order or "
+        "the delay of rewards. The weights show which expert to trust, and gamma "
+        "keeps propensities above 0, so that the log can be evaluated. If the right "
+        "expert may have a tiny prior, or no leading expert proposes the best arm, "
+        "use squarecb(...) or a larger gamma."
     )
 
 

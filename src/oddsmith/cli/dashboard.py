@@ -24,7 +24,8 @@ def add_commands(commands: Commands) -> None:
         nargs="+",
         metavar="STORE",
         help="files of stores or backups, postgresql://…, or policy files, whose "
-        "models are then called",
+        "models "
+        "are then called",
     )
     show.add_argument(
         "--experiment",

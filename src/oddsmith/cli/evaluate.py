@@ -35,8 +35,8 @@ __all__ = ["add_commands", "states_of"]
 def states_of(
     asked: argparse.Namespace, files: Mapping[str, PolicyFile]
 ) -> dict[str, State]:
-    """Return the states by the names of their policy files; a state without a name is
-    that of the only file."""
+    """Return the states by the names of their policy files. A state without a name
+    belongs to the only policy file."""
     states: dict[str, State] = {}
     for text in asked.state:
         name, path = _policy_and_state(text, files)
@@ -50,7 +50,7 @@ def states_of(
 
 
 def _policy_and_state(text: str, files: Mapping[str, PolicyFile]) -> tuple[str, str]:
-    """The policy file that a state is for, and the state's own file."""
+    """Return the policy file to which a state belongs, and the path of the state."""
     for name in files:
         if text.startswith(f"{name}="):
             return name, text.removeprefix(f"{name}=")
@@ -73,31 +73,31 @@ if TYPE_CHECKING:
 
 _MODELS = ("auto", "linear", "trees", "none")
 _INTERVALS = (
-    "kind of intervals: beta (default), normal, bootstrap, bernstein, anytime (a value "
-    "that may drift) or anytime_constant (a value that does not move)"
+    "kind of intervals: beta (default), normal, bootstrap, bernstein, anytime (the "
+    "value may drift) or anytime_constant (the value does not change)"
 )
 _LOGS = (
-    "the log: Parquet, CSV, JSON lines, dsjson or Open Bandit; several files, or "
-    "folders of them, are one log"
+    "the log: Parquet, CSV, JSON lines, dsjson or Open Bandit; several files or "
+    "folders are read as one log"
 )
 _TARGETS = (
     "policy to evaluate: a policy file, uniform, first (the arm that the caller "
-    "offered first), arm:NAME, or policy (the policy beside a holdout, by the log); "
-    "may be repeated"
+    "offered first), arm:NAME, or policy (the policy that ran beside a holdout, from "
+    "the log); may be repeated"
 )
 _DRAWN = (
-    "leave out rows in which one arm had all odds though others were eligible "
-    "(incumbents, fallbacks)"
+    "leave out rows in which one arm had propensity 1 although other arms were "
+    "eligible (incumbents, fallbacks)"
 )
 _SLOT = "use only this slot of slates, from 1 on; 0: only single decisions"
 _FLOOR = (
-    "least propensity of the logging policy (default: unknown); bernstein and anytime "
-    "may need it; intervals become narrower if the log has only the propensities of "
-    "drawn arms"
+    "smallest propensity of the logging policy (default: unknown); bernstein and "
+    "anytime may need it; makes intervals narrower if the log has only the "
+    "propensities of drawn arms"
 )
 _STATE = (
-    "state of a policy, from `oddsmith fit` or Agent.save (default: no rewards); with "
-    "several policy files, auto.toml=state.npz"
+    "state of a policy, from `oddsmith fit` or Agent.save (default: the state before "
+    "any reward); with several policy files, auto.toml=state.npz"
 )
 _CONTROL = (
     "compare with a control, metric by metric: arm:NAME, first, uniform, incumbent "
@@ -112,8 +112,8 @@ _ODDS = ("propensity", "propensities", "eligible", "slate", "slot", "decision_id
 _SCORED = ("control", "holdout", "group", "unit", "metric", "time")
 """The columns that a scorecard reads besides."""
 _STATE_NOTE = (
-    "The state must not have learnt from this log: its value would be too good to be "
-    "true."
+    "The state must not have learnt from this log, because its estimated value would "
+    "be too high."
 )
 
 
@@ -141,7 +141,7 @@ def add_commands(commands: Commands) -> None:
     rows.add_argument(
         "--whole-slates",
         action="store_true",
-        help="estimate also the value of targets that fill whole slates",
+        help="also estimate the value of targets that fill whole slates",
     )
     method = parser.add_argument_group("estimators and intervals")
     method.add_argument(
@@ -169,7 +169,7 @@ def add_commands(commands: Commands) -> None:
         action="extend",
         default=[],
         metavar="RULE",
-        help="answer although these rules refuse; a refusal names its rule",
+        help="evaluate although these rules refuse; a refusal names its rule",
     )
     method.add_argument(
         "--seed",
@@ -209,7 +209,7 @@ def _evaluate(asked: argparse.Namespace) -> str | Refusal:
             )
         if is_scored:
             raise InvalidInput("out must not be given with --control or --metrics")
-        # fail early if matplotlib is missing, before the long computation
+        # Fail before the long computation if matplotlib is missing.
         check_drawing()
     checked_seed(asked.seed)
     question = _question(asked, is_scored=is_scored)
@@ -219,7 +219,7 @@ def _evaluate(asked: argparse.Namespace) -> str | Refusal:
         log = question.log
         return score(asked, log, question.targets, question.scale, question.notes)
     predictions = _predictions(asked, question)
-    # drop contexts, which may take most of the memory: nothing below reads them
+    # Drop contexts, which may take most of the memory. Nothing below reads them.
     log = question.log.without("context", "features")
     question = question._replace(log=log)
     found = assess(
@@ -247,7 +247,7 @@ def _evaluate(asked: argparse.Namespace) -> str | Refusal:
 
 
 def _title(logs: list[str]) -> str:
-    """The name of the first log, and the number of others."""
+    """Return the name of the first log and the number of others."""
     more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
     return Path(logs[0]).name + more
 
@@ -255,7 +255,7 @@ def _title(logs: list[str]) -> str:
 def _format_answer(
     found: "Assessment", asked: argparse.Namespace, notes: list[str]
 ) -> str:
-    """For people: verdict, picture, tables, then the details."""
+    """Format an evaluation as text: verdict, picture, tables, then the details."""
     from oddsmith.evaluation import report
     from oddsmith.evaluation.slate_report import slots_table
     from oddsmith.evaluation.verdict import verdict
@@ -279,8 +279,8 @@ def _format_answer(
 
 
 class _Question(NamedTuple):
-    """A log, the odds of the targets by name, the schemas of a policy file, notes about
-    states and rows, and the units of rewards.
+    """The inputs of an evaluation: the log, the propensities of the targets by name,
+    the schemas of a policy file, notes about states and rows, and the units of rewards.
     """
 
     log: Log
@@ -310,7 +310,7 @@ def _question(asked: argparse.Namespace, *, is_scored: bool) -> _Question:
     reading = replace(reader(asked, arms, offers=has_offers), only=tuple(columns))
     sources = [str(source) for source in reading.sources(asked.logs)]
     units = units_of(asked, files.values(), reading, sources)
-    # drop the ids: only the reader needs them, to reject duplicate rows
+    # Drop the ids. Only the reader needs them, to reject duplicate rows.
     whole = units.reader.read_log(sources).without("decision_id")
     log = whole
     if asked.slot is not None:
@@ -329,7 +329,7 @@ def _question(asked: argparse.Namespace, *, is_scored: bool) -> _Question:
         notes.append(note)
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(
-            f"{_title(asked.logs)} must be about the policy's {len(arms)} arms; it has "
+            f"{_title(asked.logs)} must have the policy's {len(arms)} arms; it has "
             f"{log.n_arms}"
         )
     targets = {
@@ -350,11 +350,11 @@ def _question(asked: argparse.Namespace, *, is_scored: bool) -> _Question:
 
 
 def _common_arms(files: Iterable[PolicyFile]) -> Sequence[str] | None:
-    """The arms of policy files, which must be the same in all."""
+    """Return the arms of the policy files, which must be the same in all."""
     arm_lists = {file.arms for file in files if file.arms is not None}
     if len(arm_lists) > 1:
         raise InvalidInput(
-            "policy files must be about the same arms; got "
+            "policy files must have the same arms; got "
             f"{' and '.join(map(str, arm_lists))}"
         )
     return next(iter(arm_lists), None)
@@ -378,12 +378,12 @@ def _drawn_rows(log: Log) -> tuple[Log, str]:
     rows = where_drawn(log)
     if not len(rows):
         raise InvalidInput(
-            f"where-drawn must leave some rows; in all {len(log):,} one arm had all "
-            "odds"
+            f"where-drawn must leave some rows; in all {len(log):,} rows one arm had "
+            "propensity 1"
         )
     note = (
-        f"All of this is about {len(rows):,} of {len(log):,} rows, without those in "
-        "which one arm had all odds though others were eligible."
+        f"All results use {len(rows):,} of {len(log):,} rows, without rows in which "
+        "one arm had propensity 1 although other arms were eligible."
     )
     return rows, note
 
@@ -436,8 +436,8 @@ def _file(name: str) -> PolicyFile:
 
 
 def _prior_note(file: PolicyFile, odds: Array, log: Log) -> str:
-    """A note about a policy without rewards, and how to fit it; "" for a policy that
-    cannot learn."""
+    """Return a note that a policy has learnt nothing, and how to fit it, or "" for a
+    policy that cannot learn."""
     from oddsmith.evaluation import uniform_target
 
     bank = file.policy.bank
@@ -447,8 +447,8 @@ def _prior_note(file: PolicyFile, odds: Array, log: Log) -> str:
     if np.allclose(odds, uniform_target(log), rtol=0, atol=1e-9):
         worth = "uniform play"
     return (
-        f"{file.path} has learnt nothing: this is the value of {worth}. To evaluate it "
-        f"after learning, `oddsmith fit EARLIER_LOG --policy {file.path} --out "
+        f"{file.path} has learnt nothing: this is the value of {worth}. To evaluate "
+        f"it after learning, run `oddsmith fit EARLIER_LOG --policy {file.path} --out "
         "state.npz`, then add --state state.npz here."
     )
 
@@ -467,7 +467,7 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> 
         return policy_target(log, file.policy, state)
     if name == "policy":
         if log.group is not None:
-            # a scorecard by unit compares groups
+            # A scorecard by unit compares groups of units.
             return control_target(log, "logged")
         return policy_odds(log)
     if name in _WORDS:
@@ -476,8 +476,8 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> 
 
 
 def _predictions(asked: argparse.Namespace, question: _Question) -> Array | None:
-    """Predictions of a cross-fitted reward model; None for --model none, or auto
-    without data or scikit-learn."""
+    """Return predictions of a cross-fitted reward model. Return None for --model none,
+    or for auto without enough data or scikit-learn."""
     check_choice("model", asked.model, _MODELS)
     if asked.model == "none":
         return None
@@ -582,8 +582,8 @@ def _refusal(why: str) -> dict[str, object]:
 
 
 def _diagnostics(one: "Diagnostics", *, known: bool) -> dict[str, object]:
-    """The diagnostics; `missing` is null if the log does not state the arms that the
-    logging policy could draw."""
+    """Return the diagnostics as a record. `missing` is null if the log does not state
+    which arms the logging policy could draw."""
     record = one._asdict()
     if not known and one.missing == 0:
         record["missing"] = None

@@ -1,5 +1,5 @@
-"""`oddsmith fit`: a policy's state after years of logs, as a file that `Agent.load` and
-the service read."""
+"""`oddsmith fit`: fit a policy to logs and write its state to a file that `Agent.load`
+and the service read."""
 
 import argparse
 import time
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["add_commands"]
 
 _LEADERS = 10
-_LONG_S = 20.0  # if fitting takes longer, suggest to install numba
+_LONG_S = 20.0  # seconds after which the output suggests to install numba
 
 
 def add_commands(commands: Commands) -> None:
@@ -48,7 +48,7 @@ def add_commands(commands: Commands) -> None:
         "logs",
         nargs="+",
         metavar="LOG",
-        help="files, or folders of files, in the order of time",
+        help="files, or folders of files, in order of time",
     )
     fit.add_argument(
         "--policy", type=Path, required=True, metavar="FILE", help="policy file"
@@ -91,7 +91,7 @@ def _fit(asked: argparse.Namespace) -> str:
         "reward": [scale.low, scale.high],
     }
     check_file_place(asked.out)
-    # fail early if the state cannot be saved, before the long computation
+    # Fail before the long computation if the state cannot be saved.
     saving.pack(policy, policy.init(), meta)
     reading = reader(asked, file.arms, offers=file.arms is None)
     logs = [str(source) for source in reading.sources(asked.logs)]
@@ -104,8 +104,8 @@ def _fit(asked: argparse.Namespace) -> str:
         )
     if not fit.learnt:
         raise InvalidInput(
-            "log must have rewards to learn from; got none in "
-            f"{fit.waiting} rows: nothing was written"
+            f"log must have rewards to learn from; got none in {fit.waiting} rows: no "
+            "state was written"
         )
     meta["steps"] = fit.learnt + fit.waiting
     disk.write(asked.out, saving.pack(policy, fit.state, meta))
@@ -133,19 +133,19 @@ def _fit(asked: argparse.Namespace) -> str:
     seconds = time.monotonic() - start
     if seconds > _LONG_S and kernels.compiled() is None:
         lines.append(
-            f"It took {seconds:.0f} s without numba; learners take a fraction of that "
-            "with the extra oddsmith[fast]."
+            f"It took {seconds:.0f} s without numba; with the extra oddsmith[fast] "
+            "learners take a fraction of this time."
         )
     if policy.unversioned:
         lines.append(
-            "Models have no version: a load will accept any models of these names."
+            "Models have no version: `load` will accept any models with these names."
         )
     return "\n".join([*lines, "", f"state: {asked.out}"])
 
 
 def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
-    """Each expert's weight in the agent that was written, the largest first; None where
-    a policy has no experts."""
+    """Return each expert's weight in the fitted agent, the largest first, or None if
+    the policy has no experts."""
     from oddsmith.agent.agent import Agent
 
     agent = Agent.load(path, file.policy)
@@ -159,7 +159,7 @@ def _posterior(path: Path, file: PolicyFile) -> dict[str, float] | None:
 
 
 def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
-    """The expert with the most weight, in one sentence."""
+    """Return a sentence about the expert with the largest weight."""
     rewards = count_of(learnt, "reward")
     if posterior is None:
         return f"The policy has learnt from {rewards}."
@@ -174,7 +174,7 @@ def _verdict(posterior: dict[str, float] | None, learnt: int) -> str:
 
 
 def _facts(comparison: "Comparison | None") -> dict[str, Any] | None:
-    """The held-out comparison with the logging policy, for programs."""
+    """Return the held-out comparison with the logging policy as a JSON record."""
     if comparison is None:
         return None
     verdict = {"verdict": comparison.verdict, "ready": comparison.ready}
@@ -182,7 +182,7 @@ def _facts(comparison: "Comparison | None") -> dict[str, Any] | None:
 
 
 def _share(weight: float) -> str:
-    """A weight in percent; only 0 and 1 are written as none and all."""
+    """Format a weight in percent. Only exactly 0 and 1 are written as 0 % and 100 %."""
     if 0.999 < weight < 1:
         return "more than 99.9 %"
     if 0 < weight < 0.001:

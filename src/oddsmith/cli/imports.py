@@ -1,4 +1,5 @@
-"""`oddsmith import`: the history of another service as a log, or in a store."""
+"""`oddsmith import`: convert the history of another service to a log, or add it to a
+store."""
 
 import argparse
 from collections.abc import Iterator
@@ -36,14 +37,12 @@ def add_commands(commands: Commands) -> None:
         "import the logs of Azure AI Personalizer (dsjson)",
         "oddsmith import personalizer logs/*.json --to log.parquet",
     )
-    parser.add_argument(
-        "logs", nargs="+", metavar="LOG", help="logs in the order of time"
-    )
+    parser.add_argument("logs", nargs="+", metavar="LOG", help="logs in order of time")
     parser.add_argument(
         "--to",
         required=True,
         metavar="PLACE",
-        help="a log, .parquet, or the store of the policy file",
+        help="output: a .parquet log, or the store of the policy file",
     )
     parser.add_argument(
         "--policy",
@@ -107,7 +106,7 @@ def _personalizer(asked: argparse.Namespace) -> str | Refusal:
 
 
 def _store(asked: argparse.Namespace) -> str:
-    """The store of the policy file, which --to must name."""
+    """Return the store of the policy file. --to must name the same store."""
     from oddsmith.server.store.address import public_address
 
     given = public_address(asked.to)
@@ -143,12 +142,12 @@ def _to_store(
 
 
 def _place(store: str) -> str:
-    """The place of a store, written in one way."""
+    """Return the place of a store in a form that can be compared."""
     return store if "://" in store else str(Path(store).resolve())
 
 
 def _scale(asked: argparse.Namespace) -> RewardScale:
-    """The units that rewards are in."""
+    """Return the units of the rewards."""
     given = None if asked.reward is None else RewardScale(*asked.reward)
     if asked.policy is None:
         return given or RewardScale(-1.0, 1.0)
@@ -156,32 +155,32 @@ def _scale(asked: argparse.Namespace) -> RewardScale:
     if given not in (None, scale):
         raise InvalidInput(
             f"reward must be as in {asked.policy}, {scale.low:g} to {scale.high:g}; "
-            f"got {asked.reward}: low and high of [reward] in that file are the units"
+            f"got {asked.reward}: [reward] in that file sets the units"
         )
     return scale
 
 
 def _cure(asked: argparse.Namespace, units: RewardScale, store: str | None) -> str:
-    """A remedy for rewards outside of the scale. A store keeps its first units."""
+    """Return advice on rewards outside the scale. A store cannot change its units."""
     low = _exact(units.low)
     high = _exact(units.high)
     if asked.policy is None:
-        return f"--reward {low} {high} takes them all."
+        return f"--reward {low} {high} accepts all of them."
     lines = (
-        f"These lines in {asked.policy}, as its only [reward], take them all:\n\n"
-        f"[reward]\nlow = {low}\nhigh = {high}"
+        f"These lines in {asked.policy}, as its only [reward], accept all of "
+        f"them:\n\n[reward]\nlow = {low}\nhigh = {high}"
     )
     if store is None:
         return lines
     if "://" in store:
-        begun = "A store that was begun keeps the units that it has"
+        begun = "An existing store cannot change its units"
     elif Path(store).exists():
-        begun = "The store was begun before"
+        begun = "The store already exists and cannot change its units"
     else:
         return lines
     return (
-        f"{lines}\n\n{begun}: with other units a new one is needed, another store in "
-        "[service] and the same as --to."
+        f"{lines}\n\n{begun}: other units need a new store, named in [service] and in "
+        "--to."
     )
 
 
@@ -193,7 +192,7 @@ def _exact(number: float) -> str:
 def _format_report(
     report: "ImportReport", asked: argparse.Namespace, scale: RewardScale
 ) -> str:
-    """For people: the counts, the unread lines, and the next step."""
+    """Format an import as text: the counts, the unread lines, and the next step."""
     from oddsmith.server.store.address import public_address
 
     lines = count_of(report.lines, "line")
@@ -209,17 +208,19 @@ def _format_report(
     if report.decisions > report.read:
         text = [
             f"{report.read:,} of {lines} are events; {others}.",
-            f"They are {report.decisions:,} decisions, {rewarded}: an event of several "
-            "slots is one for each.",
+            f"They contain {report.decisions:,} decisions, {rewarded}: an event with "
+            "several slots is one decision per slot.",
         ]
     if report.known:
         events = count_of(report.read, "event")
         text.append(f"{report.known:,} of {events} were in the store before.")
     if report.unlearnt:
         refused = count_of(report.unlearnt, "reward", "was were")
-        text.append(f"{refused} refused by the policy: it has not learnt them.")
+        text.append(f"{refused} refused by the policy: it has not learnt from them.")
     if (scale.low, scale.high) != (0, 1):
-        text.append(f"Rewards from {scale.low:g} to {scale.high:g} are kept as 0 to 1.")
+        text.append(
+            f"Rewards from {scale.low:g} to {scale.high:g} are stored as 0 to 1."
+        )
     if details:
         text += ["", *details]
     what = "log" if asked.to.lower().endswith(_PARQUET) else "store"

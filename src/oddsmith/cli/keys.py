@@ -61,7 +61,8 @@ def add_commands(commands: Commands) -> None:
         "--burst",
         type=int,
         metavar="N",
-        help="calls at once after a pause (default: the calls of one second)",
+        help="number of calls allowed at once after a pause (default: the calls of one "
+        "second)",
     )
     listing = add_command(
         actions, "list", "list all keys without secrets", "oddsmith keys list"
@@ -130,7 +131,7 @@ def read_span(text: str, what: str) -> timedelta:
 
 
 def _end(asked: argparse.Namespace) -> datetime | None:
-    """When the token ends, None for never."""
+    """Return when the token ends, or None for never."""
     if asked.expires_in is not None:
         now = datetime.now(UTC).replace(microsecond=0)
         return now + read_span(asked.expires_in, "expires-in")
@@ -166,10 +167,10 @@ def _rotate(asked: argparse.Namespace) -> str:
     token = _keys().rotate(asked.keys, asked.name, overlap=overlap, expires=_end(asked))
     before = "is refused from the next request on"
     if overlap:
-        before = f"stays in force for {asked.overlap}"
+        before = f"stays valid for {asked.overlap}"
     return (
         f"{token}\nThis is the key {asked.name!r} from now on. It is not shown again; "
-        f"the one before {before}."
+        f"the previous token {before}."
     )
 
 
@@ -194,8 +195,7 @@ def _list(asked: argparse.Namespace) -> str:
 
 
 def _record(key: "Key") -> dict[str, str | list[str] | None]:
-    """The public fields of a key; `old_until` is the end of a token that another has
-    replaced."""
+    """Return the public fields of a key. `old_until` is the end of a replaced token."""
     *earlier, last = key.tokens
     now = datetime.now(UTC)
     ends = [token.expires for token in earlier if token.expires is not None]

@@ -1,5 +1,5 @@
-"""`oddsmith reproduce | simulate`: the paper's claims and a user's own experiments as
-reports."""
+"""`oddsmith reproduce | simulate`: test the paper's claims or run your own experiments,
+and write reports."""
 
 import argparse
 from pathlib import Path
@@ -29,12 +29,14 @@ def add_commands(commands: Commands) -> None:
     how.add_argument(
         "--rules",
         action="store_true",
-        help="print the acceptance rules with their error rates; run nothing",
+        help="print the acceptance rules with their error rates, without running the "
+        "experiments",
     )
     how.add_argument(
         "--broken",
         action="store_true",
-        help="make errors on purpose, and check that the claims reject them",
+        help="run the experiments with deliberate errors, and check that the claims "
+        "reject them",
     )
     _add_place(paper, required=False)
     paper.set_defaults(run=_reproduce)
@@ -122,7 +124,7 @@ def _rules(asked: argparse.Namespace) -> str:
                 f"{name}: {rule.statement} ({rule.where})",
                 f"    {rule.accept} ({rule.errors}{cases})",
             ]
-    return "\n".join(lines) or "These experiments show figures and claim nothing."
+    return "\n".join(lines) or "These experiments only draw figures and have no claims."
 
 
 def _check_claims(asked: argparse.Namespace) -> str | Refusal:
@@ -150,9 +152,11 @@ def _check_claims(asked: argparse.Namespace) -> str | Refusal:
             n_rules += 1
             if rule.statement not in rejecting:
                 blind.append(rule.statement)
-    lines += [f"no error makes this fail: {statement}" for statement in blind]
+    lines += [
+        f"no deliberate error makes this fail: {statement}" for statement in blind
+    ]
     first = (
-        f"{n_caught} of {len(rejected)} errors made on purpose are caught; "
+        f"{n_caught} of {len(rejected)} deliberate errors are caught; "
         f"{n_rules - len(blind)} of {n_rules} statements reject at least one."
     )
     text = "\n".join([first, "", *lines])

@@ -1,8 +1,9 @@
-"""`oddsmith COMMAND …`: an error is one line, and the exit code has its kind.
+"""`oddsmith COMMAND …`: run one command. Errors are one line, and the exit code states
+their kind.
 
-0: answered. 1: a store, a disk or memory failed, or oddsmith has a bug (with a
+0: success. 1: a store, a disk or memory failed, or oddsmith has a bug (with a
 traceback), or `verify --strict` could not check everything. 2: the arguments are wrong.
-3: there is no answer, or the answer is no. 130: stopped from the keyboard.
+3: the command has no result, or its result is negative. 130: stopped from the keyboard.
 """
 
 import os
@@ -18,8 +19,9 @@ from oddsmith.core.errors import OddsmithError, StoreFailed
 __all__ = ["command_parser", "main"]
 
 _LESS = (
-    "give fewer rows or a machine with more; `fit` reads logs in pieces, `evaluate` "
-    "holds all rows, and --model none without policy files needs no contexts"
+    "use fewer rows or a machine with more memory; `fit` reads logs in parts, "
+    "`evaluate` reads all rows at once, and --model none without policy files needs "
+    "no contexts"
 )
 
 
@@ -56,7 +58,7 @@ def command_parser(command: str = "") -> Parser:
     parser = Parser(
         prog="oddsmith",
         description="Contextual bandits with exact propensities.",
-        epilog="`oddsmith COMMAND --help` has the options and an example.",
+        epilog="`oddsmith COMMAND --help` prints the options and an example.",
     )
     parser.add_argument(
         "--version", action="version", version=f"oddsmith {__version__}"
@@ -72,7 +74,7 @@ def command_parser(command: str = "") -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and return its exit code.
+    """Run one command and return its exit code.
 
     >>> main(
     ...     ["bound", "--loss", "log", "--arms", "2", "--steps", "0", "--prior", "0.1"]
@@ -94,19 +96,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"oddsmith: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreFailed) else 2
     except MemoryError as error:
-        # numpy's message contains the requested size; other libraries give no message
+        # numpy's message contains the requested size. Other libraries have no message.
         detail = f" ({error})" if str(error) else ""
         print(f"oddsmith: not enough memory{detail}: {_LESS}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(
-            "oddsmith: stopped; what was finished is kept where the command keeps "
-            "results",
+            "oddsmith: stopped; finished results remain in the command's output folder",
             file=sys.stderr,
         )
         return 130
-    # the reader (head, less) closed the pipe: send the remaining output to /dev/null,
-    # so that no exception occurs at exit
+    # The reader (head, less) closed the pipe. Send the remaining output to /dev/null,
+    # so that no exception occurs at exit.
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

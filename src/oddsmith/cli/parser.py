@@ -13,7 +13,7 @@ from oddsmith.core.names import hint
 __all__ = ["Commands", "Parser", "add_command", "add_json"]
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-"""The object to which a module adds its commands."""
+"""The argparse object to which a module adds its commands."""
 
 _CHOICE = re.compile(
     r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<choices>.*)\)", re.DOTALL
@@ -23,7 +23,7 @@ _UNKNOWN = ("unrecognized arguments", "the following arguments are required")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with our errors instead of an exit."""
+    """An argument parser that raises our errors instead of exiting."""
 
     _given: Sequence[str] = ()
 
@@ -32,14 +32,14 @@ class Parser(argparse.ArgumentParser):
         args: Sequence[str] | None = None,
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse does; remember the words for error messages."""
+        """Parse as argparse does, and store the arguments for error messages."""
         if args is None:
             args = sys.argv[1:]
         self._given = list(args)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Raise one sentence with the command that helps."""
+        """Raise an error of one sentence, with the command that prints the help."""
         meant = ""
         choice = _CHOICE.search(message)
         if choice is not None:
@@ -50,8 +50,8 @@ class Parser(argparse.ArgumentParser):
         raise InvalidInput(f"{message}{meant} ({self.prog} --help)")
 
     def _suggestion(self) -> str:
-        """A suggestion for the first unknown option that does not abbreviate a known
-        one."""
+        """Return a suggestion for the first unknown option. Abbreviations of known
+        options are not unknown."""
         words = list(self._given)
         parser: argparse.ArgumentParser = self
         while True:
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(commands: Commands, name: str, summary: str, example: str) -> Parser:
-    """Add a command whose help has a summary, a verb phrase, and one example."""
+    """Add a command whose help has a summary (a verb phrase) and one example."""
     return commands.add_parser(
         name,
         help=summary,
@@ -89,7 +89,7 @@ def add_json(parser: "argparse._ActionsContainer") -> None:
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands below a parser, by name."""
+    """Return the subcommands of a parser by name."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)

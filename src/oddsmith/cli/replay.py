@@ -42,7 +42,9 @@ def add_commands(commands: Commands) -> None:
         "replay a log through a learning policy (rejection sampling)",
         "oddsmith replay log.parquet --policy news.toml",
     )
-    parser.add_argument("log", metavar="LOG", help="log with the odds of all arms")
+    parser.add_argument(
+        "log", metavar="LOG", help="log with the propensities of all arms"
+    )
     parser.add_argument(
         "--policy", type=Path, required=True, metavar="FILE", help="policy file"
     )
@@ -54,10 +56,13 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--floor",
         type=float,
-        help="least propensity of the logging policy (default: the least in the log)",
+        help="smallest propensity of the logging policy (default: the smallest in the "
+        "log)",
     )
     parser.add_argument(
-        "--steps", type=int, help="stop after so many accepted rows (default: all)"
+        "--steps",
+        type=int,
+        help="stop after this number of accepted rows (default: all)",
     )
     add_reading(parser)
     add_units(parser)
@@ -86,8 +91,8 @@ def _replay(asked: argparse.Namespace) -> str | Refusal:
     accepted = len(run.rows)
     if accepted < 2:
         why = (
-            f"{accepted} of {n:,} rows were accepted, which is too few for a value; a "
-            "uniform logger accepts most"
+            f"{accepted} of {n:,} rows were accepted, which is too few to estimate a "
+            "value; a uniform random logging policy has most rows accepted"
         )
         return _refuse(asked, {"refused": why, "accepted": accepted})
     scale = units.scale
@@ -123,26 +128,27 @@ def _refuse(asked: argparse.Namespace, record: dict[str, object]) -> Refusal:
 def _verdict(
     name: str, run: "Replayed", rewards: Array, width: float
 ) -> tuple[str, str]:
-    """The gain of the policy over the logging policy in its first steps, as a sentence
-    and a picture, which may be empty.
+    """Return the policy's gain over the logging policy in its first steps, as a
+    sentence and a picture (may be empty).
 
-    The two means share rows, which makes their difference vary less than that of
-    independent means. The interval assumes independence, and is therefore conservative.
+    Both means include the accepted rows, so their difference varies less than that of
+    independent means. The interval assumes independence and is therefore conservative.
     """
     accepted = len(run.rows)
     today = float(rewards.mean())
     own = f"{name}, in its first {accepted:,} decisions of learning,"
     plain = (
-        f"{own} earns {run.value:.3f} per decision, where the logger earns {today:.3f}"
+        f"{own} earns {run.value:.3f} per decision, where the logging policy earns "
+        f"{today:.3f}"
     )
     if accepted < _LEAST:
         few = "accepted rows are too few to compare them"
-        return f"{plain}; {accepted} {few}, {_LEAST} would do.", ""
+        return f"{plain}; {accepted} {few}, which needs at least {_LEAST}.", ""
     if not run.error > 0:
         next_step = "try another seed"
         if rewards.min() == rewards.max():
             next_step = "log decisions until some differ"
-        same = "all of its rewards are the same, which says nothing about chance"
+        same = "all of its rewards are equal, which gives no measure of chance"
         return f"{plain}; {same}: {next_step}.", ""
     error = hypot(run.error, float(rewards.std()) / np.sqrt(len(rewards)))
     reach = NormalDist().inv_cdf((1 + _LEVEL) / 2) * error
@@ -151,5 +157,7 @@ def _verdict(
     high = min(width, gain + reach)
     span = Span(gain, low, high)
     level = f"{_LEVEL:.0%}".replace("%", " %")
-    sentence = compared(own, "the logger", span, f"{level} normal interval, replay")
-    return f"{sentence}.", chart([(name, span)], zero="the logger")
+    sentence = compared(
+        own, "the logging policy", span, f"{level} normal interval, replay"
+    )
+    return f"{sentence}.", chart([(name, span)], zero="the logging policy")

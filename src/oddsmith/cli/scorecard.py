@@ -160,7 +160,7 @@ def _metrics(design: ExperimentDesign, scale: RewardScale) -> list[Metric]:
 
 
 def _in_units(log: Log, scale: RewardScale) -> Log:
-    """The log with its rewards in their unit, as a metric."""
+    """Return the log with its rewards in their unit, as a metric."""
     if scale == RewardScale(0.0, 1.0):
         return log
     amounts = [scale.low + log.reward * (scale.high - scale.low)]

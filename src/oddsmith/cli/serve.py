@@ -1,4 +1,4 @@
-"""`oddsmith serve`: policy files as a decision service on HTTP."""
+"""`oddsmith serve`: run policy files as an HTTP decision service."""
 
 import argparse
 import logging
@@ -62,7 +62,8 @@ def add_commands(commands: Commands) -> None:
         "--burst",
         type=int,
         metavar="N",
-        help="calls at once after a pause (default: the calls of one second)",
+        help="number of calls allowed at once after a pause (default: the calls of one "
+        "second)",
     )
     limits.add_argument(
         "--connections-each",
@@ -80,7 +81,7 @@ def add_commands(commands: Commands) -> None:
     logs.add_argument(
         "--access-log",
         metavar="FILE",
-        help="append a line of JSON per answer to this file; - is standard output "
+        help="append one line of JSON per response to this file; - is standard output "
         "(default: none)",
     )
     operation = parser.add_argument_group("operation")
@@ -88,13 +89,13 @@ def add_commands(commands: Commands) -> None:
         "--drain-s",
         default=os.environ.get("ODDSMITH_DRAIN_S", "0"),
         metavar="S",
-        help="seconds from SIGTERM to the end; /readyz answers 503, all other routes "
-        "work (default: 0)",
+        help="seconds from SIGTERM to the end; during them /readyz answers 503 and all "
+        "other routes work (default: 0)",
     )
     operation.add_argument(
         "--no-dashboard",
         action="store_true",
-        help="serve no pages at /, /dashboard/ and /docs",
+        help="do not serve the pages /, /dashboard/ and /docs",
     )
     operation.add_argument(
         "--personalizer",
@@ -105,7 +106,8 @@ def add_commands(commands: Commands) -> None:
     operation.add_argument(
         "--trust-clock",
         action="store_true",
-        help="trust the clock however far it is from the newest event: erase contexts "
+        help="trust the clock however far it is from the newest event, and erase "
+        "contexts "
         "and close reward windows at once",
     )
     parser.set_defaults(run=_serve)
@@ -154,7 +156,7 @@ def _serve(asked: argparse.Namespace) -> str:
             )
         _log.info("listening on %s %s keys", address, "with" if ring else "without")
         if not asked.no_dashboard:
-            _log.info("see it at work: %s/dashboard/", address)
+            _log.info("dashboard: %s/dashboard/", address)
         if asked.personalizer:
             _log_client_settings(address, [one.file.name for one in opened], asked.keys)
         app = make_app(
@@ -167,12 +169,12 @@ def _serve(asked: argparse.Namespace) -> str:
             doors=[Personalizer(), Ofrep()] if asked.personalizer else [Ofrep()],
         )
         serve(app, door, room=room, drain_s=drain_s)
-    _log.info("stopped; what was answered is on disk")
+    _log.info("stopped; all answered requests are on disk")
     return ""
 
 
 def _files(asked: argparse.Namespace) -> list[Path]:
-    """The policy files; with --personalizer, missing files are created."""
+    """Return the policy files. With --personalizer, create missing ones."""
     if asked.personalizer:
         for path in asked.policies:
             if start_policy_file(path):
@@ -191,7 +193,10 @@ def _log_client_settings(address: str, names: Sequence[str], keys: Path | None) 
     for name in names:
         endpoint = address if len(names) == 1 else f"{address}/{name}"
         _log.info(
-            "in Personalizer's clients of %s: endpoint %s, key: %s", name, endpoint, key
+            "settings for the Personalizer clients of %s: endpoint %s, key: %s",
+            name,
+            endpoint,
+            key,
         )
 
 

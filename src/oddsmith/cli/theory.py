@@ -1,4 +1,5 @@
-"""`oddsmith bound --compare`: who has which bound, and what has to hold for it."""
+"""`oddsmith bound | tune`: bounds on regret with their conditions, and recommended
+settings."""
 
 import argparse
 from functools import partial
@@ -49,18 +50,19 @@ def add_comparison(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--entropy",
         type=float,
-        help="entropy of the prior in nats, with --compare (default: equal priors)",
+        help="entropy of the prior in nats, with --compare (default: that of equal "
+        "priors)",
     )
 
 
 def comparison(asked: argparse.Namespace, assumed: str) -> str:
-    """Return the bounds of all algorithms, as text or JSON; the text ends with the
+    """Return the bounds of all algorithms, as text or JSON. The text ends with the
     assumptions."""
     has_settings = asked.plot is not None or asked.gamma is not None
     if has_settings or asked.loss != "log" or asked.constants != "tight":
         raise InvalidInput(
-            "compare has each algorithm with the settings of its own bound; "
-            "leave out --loss, --gamma, --constants and --plot"
+            "compare shows each algorithm with the settings of its own bound; leave "
+            "out --loss, --gamma, --constants and --plot"
         )
     if len(asked.prior) > 1:
         raise InvalidInput(
@@ -83,37 +85,38 @@ def _answer(rows: list[Promise], *, n_arms: int, steps: float, prior: float) -> 
     first = rows[0]
     if first.bound is None or first.says_nothing(steps):
         return (
-            f"No algorithm has a bound below {steps:,.0f} decisions for a truth whose "
-            f"prior is {prior:g}."
+            f"No algorithm has a bound below {steps:,.0f} decisions if the right "
+            f"expert's prior is {prior:g}."
         )
     of_all = f"of {steps:,.0f} rewards"
     gts = theory.better_bound(n_arms=n_arms, steps=steps, prior=prior)
     gamma = "without exploration" if gts.gamma == 0 else "with tuned gamma"
     if gts.bound <= first.bound:
         sentence = (
-            f"GTS {gamma} promises to lose at most {rewards(gts.bound)} {of_all}, the "
-            "least of all"
+            f"GTS {gamma} loses at most {rewards(gts.bound)} {of_all}, the smallest "
+            "bound of all"
         )
     else:
         promise = "nothing"
         if gts.bound < steps:
             promise = f"{rewards(gts.bound)} {gamma}"
         sentence = (
-            f"{first.algorithm} promises to lose at most {rewards(first.bound)} "
-            f"{of_all}, GTS {promise}"
+            f"{first.algorithm} loses at most {rewards(first.bound)} {of_all}, GTS "
+            f"{promise}"
         )
     floor = 0.0
     if n_arms > 1:
         floor = theory.sampling_floor(steps=steps, prior=prior)
     if floor:
         sentence += (
-            f", and no gamma brings GTS below {rewards(floor)} in its worst world"
+            f", and for every gamma GTS loses at least {rewards(floor)} in its worst "
+            "world"
         )
     return sentence + "."
 
 
 def _table(rows: list[Promise], steps: float) -> str:
-    """A block for each condition, in the order of the rows."""
+    """Format a block of rows for each condition, in the order of the rows."""
     width = max(len(row.algorithm) for row in rows)
     formula_width = max(len(row.formula) for row in rows)
     blocks = []
@@ -139,11 +142,11 @@ def _notes(entropy: float | None) -> str:
     if entropy is not None:
         known = f"{entropy:g} nats"
     return (
-        "K arms, T decisions, p the truth's prior, L = ln(1/p), N = 1/p, H the "
-        f"entropy of the prior, here {known}; L* is what the best arm costs in all. "
-        "Formulas of GTS with tuned gamma are to leading order, its numbers are "
-        "exact. A bound of T or more says nothing, nor does a lower bound whose "
-        "condition fails. docs/math, section 9."
+        "K arms, T decisions, p the right expert's prior, L = ln(1/p), N = 1/p, H "
+        f"the entropy of the prior, here {known}; L* is the total cost of the best "
+        "arm. Formulas of GTS with tuned gamma are to leading order, its numbers are "
+        "exact. A bound of T or more gives no information, nor does a lower bound "
+        "whose condition fails. docs/math, section 9."
     )
 
 
@@ -152,7 +155,7 @@ _EPISODES, _MODELS, _ACTIONS = 1_000, 10, 2
 
 def add_episodes(parser: argparse.ArgumentParser) -> None:
     """Add the options for episodes to the parser of `bound`."""
-    group = parser.add_argument_group("episodes, in worlds of states")
+    group = parser.add_argument_group("episodes, in worlds with states")
     group.add_argument(
         "--horizon", type=int, metavar="H", help="steps of an episode (default: none)"
     )
@@ -171,12 +174,12 @@ def add_episodes(parser: argparse.ArgumentParser) -> None:
         "--states",
         type=int,
         metavar="S",
-        help="number of states, where there are many policies",
+        help="number of states, if there are many policies",
     )
 
 
 def episode_bounds(asked: argparse.Namespace) -> str:
-    """Return bounds of posterior sampling over models, as text or JSON; `--arms` are
+    """Return bounds of posterior sampling over models, as text or JSON. `--arms` are
     actions, `--experts` are models."""
     _check_episodes(asked)
     models = whole("experts", _MODELS if asked.experts is None else asked.experts)
@@ -201,8 +204,8 @@ def episode_bounds(asked: argparse.Namespace) -> str:
     rows["posterior sampling, gamma 0"] = theory.episode_bound(**sized)
     rows["Feel-Good"] = theory.episode_feelgood_bound(**sized)
     if asked.prior is None and (policies is not None or asked.horizon == 1):
-        rows["PSRL, truth drawn from the prior"] = theory.posterior_sampling_bound(
-            [prior] * models, **problem
+        rows["PSRL, right model drawn from the prior"] = (
+            theory.posterior_sampling_bound([prior] * models, **problem)
         )
     if asked.json:
         return as_json([{"algorithm": name} | _record(b) for name, b in rows.items()])
@@ -212,16 +215,17 @@ def episode_bounds(asked: argparse.Namespace) -> str:
 
 
 def _check_episodes(asked: argparse.Namespace) -> None:
-    """Refuse options of `bound` that do not apply to episodes."""
+    """Reject options of `bound` that do not apply to episodes."""
     has_loss = asked.loss not in (None, "log") or asked.constants != "tight"
     if has_loss or asked.plot is not None:
         raise InvalidInput(
-            "bounds for episodes have log loss and no figure; leave out --loss, "
+            "bounds for episodes use log loss and have no figure; leave out --loss, "
             "--constants and --plot"
         )
     if asked.compare:
         raise InvalidInput(
-            "compare is for decisions without states; leave out --horizon, or --compare"
+            "compare works only for decisions without states; leave out --horizon or "
+            "--compare"
         )
     if asked.steps is not None:
         raise InvalidInput(
@@ -242,8 +246,8 @@ def _answer_episode_bounds(
     total = horizon * episodes
     if bound >= total:
         return (
-            f"For the worst case nothing is promised over {episodes:,.0f} episodes of "
-            f"{horizon} steps"
+            f"In the worst case there is no useful bound over {episodes:,.0f} "
+            f"episodes of {horizon} steps"
         )
     return (
         f"In the worst case learning costs at most {rewards(bound)} of {total:,.0f} "
@@ -266,7 +270,7 @@ if TYPE_CHECKING:
     from oddsmith.lab.ordinary import OrdinaryWorld
 
 
-# defaults; the output states them
+# Defaults. The output states them.
 _ARMS, _STEPS, _EXPERTS = 5, 10_000, 10
 
 
@@ -305,7 +309,8 @@ def add_commands(commands: Commands) -> None:
     )
     _problem(
         tune,
-        steps="number of decisions (default: not known, gamma falls with the step)",
+        steps="number of decisions (default: unknown; gamma then decreases with the "
+        "step)",
         several=False,
     )
     tune.set_defaults(run=_tune)
@@ -323,7 +328,7 @@ def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> N
         "--prior",
         type=float,
         nargs="+" if several else None,
-        help="prior probability of the true expert (default: 1 / experts)",
+        help="prior probability of the right expert (default: 1 / experts)",
     )
     loss = parser.add_argument_group("loss")
     loss.add_argument(
@@ -333,13 +338,13 @@ def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> N
         "--low",
         type=float,
         default=0.0,
-        help="smallest prediction of your own loss (default 0)",
+        help="smallest prediction for your own loss (default 0)",
     )
     loss.add_argument(
         "--high",
         type=float,
         default=1.0,
-        help="largest prediction of your own loss (default 1)",
+        help="largest prediction for your own loss (default 1)",
     )
     loss.add_argument(
         "--constants",
@@ -365,8 +370,8 @@ def _problem(parser: argparse.ArgumentParser, *, steps: str, several: bool) -> N
 
 
 def _assume(asked: argparse.Namespace, *, steps: bool) -> str:
-    """Set the missing options to their defaults. Return a sentence that names them, or
-    "" if none is missing."""
+    """Set missing options to their defaults. Return a sentence that names the defaults
+    used, or "" if no option is missing."""
     if asked.prior is not None and asked.experts is not None:
         raise InvalidInput(
             "prior must not be given with experts: with N experts it is 1 / N; got both"
@@ -393,7 +398,7 @@ def _assume(asked: argparse.Namespace, *, steps: bool) -> str:
 
 
 def _own(asked: argparse.Namespace) -> AnyLoss:
-    """The loss of --loss; a user's own loss is certified for its range of
+    """Return the loss of --loss. A user's own loss is certified for its range of
     predictions."""
     loss = loss_named(asked.loss)
     if loss_name(loss) != "own":
@@ -422,13 +427,14 @@ def _bound(asked: argparse.Namespace) -> str:
         return episode_bounds(asked)
     if asked.entropy is not None and not asked.compare:
         raise InvalidInput(
-            "entropy must come with compare, which alone uses it; got no --compare"
+            "entropy must be given together with compare, because only compare uses "
+            "it; got no --compare"
         )
     of_episodes = (asked.episodes, asked.policies, asked.states)
     if any(option is not None for option in of_episodes):
         raise InvalidInput(
-            "episodes, policies and states must come with horizon, the steps of an "
-            "episode; got none"
+            "episodes, policies and states must be given together with horizon, the "
+            "steps of an episode; got no --horizon"
         )
     if asked.compare:
         asked.loss = asked.loss or "log"  # each algorithm has its own default loss
@@ -473,7 +479,7 @@ def _bound(asked: argparse.Namespace) -> str:
 def _answer_theory(
     rows: list[AlgorithmCost], steps: float, world: "OrdinaryWorld | None"
 ) -> str:
-    """The bound, and the cost in the world, in one sentence."""
+    """Return the bound and the simulated cost as one sentence."""
     first = rows[0].bound
     gamma = f"gamma {first.gamma:.3g}"
     sentence = (
@@ -482,8 +488,8 @@ def _answer_theory(
     )
     if first.bound >= steps:
         sentence = (
-            f"For the worst case nothing is promised over {steps:,.0f} decisions (GTS, "
-            f"{gamma})"
+            f"In the worst case there is no useful bound over {steps:,.0f} decisions "
+            f"(GTS, {gamma})"
         )
     return sentence + _beside("it", rows, steps, world) + "."
 
@@ -494,11 +500,12 @@ def _beside(
     steps: float | None,
     world: "OrdinaryWorld | None",
 ) -> str:
-    """The costs of the first row, called `what`, and of the default in the world."""
+    """Return the simulated costs of the first row, called `what`, and of the default
+    exploration."""
     first = rows[0]
     if world is None or first.cost is None:
         return ""
-    place = "in an ordinary world"
+    place = "in a simulated world"
     if world.steps != steps:
         place += f", simulated for {world.steps:,} decisions,"
     unit = "" if what == "it" else " rewards"  # "it" refers to a number of rewards
@@ -542,8 +549,8 @@ def _tune(asked: argparse.Namespace) -> str:
             }
         )
     parts = [
-        f"For the worst case take eta {tuning.eta:.4g} and gamma {gamma}"
-        f"{_beside('that', costs, asked.steps, world)}.",
+        f"For the worst case use eta {tuning.eta:.4g} and gamma "
+        f"{gamma}{_beside('that', costs, asked.steps, world)}.",
         f"eta    {tuning.eta:.6g}\ngamma  {gamma}",
         table(costs, steps, world),
     ]

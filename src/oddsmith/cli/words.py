@@ -37,8 +37,8 @@ __all__ = [
 
 
 class Refusal(NamedTuple):
-    """The text of a command that has no answer, or answers no; it exits with
-    `code`."""
+    """The output of a command that has no result, or a negative one. The command exits
+    with `code`."""
 
     text: str
     code: int = 3
@@ -73,7 +73,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="OURS=THEIRS",
         help="names of columns that differ from ours: arm=shown reward=clicked "
-        "context=age,city (a trailing comma: a list of one; time= leaves ours out)",
+        "context=age,city (a trailing comma makes a list of one; time= ignores our "
+        "column time)",
     )
     group.add_argument(
         "--arms",
@@ -93,18 +94,19 @@ def reader(
     *,
     offers: bool = False,
 ) -> LogReader:
-    """Return the reader for these options; `arms` are those of a policy file, `offers`
-    is for a file without."""
+    """Return the reader for these options. `arms` are those of a policy file; `offers`
+    is set if the file has none."""
     columns: dict[str, str | Sequence[str]] = {}
     for pair in asked.columns:
         ours, sign, theirs = pair.partition("=")
         if not sign or not ours:
             raise InvalidInput(
-                f"columns must be OURS=THEIRS like reward=clicked; got {pair!r}"
+                "columns must have the form OURS=THEIRS, as in reward=clicked; got "
+                f"{pair!r}"
             )
         if ours in columns:
             raise InvalidInput(
-                f"columns must name each of ours once; got {ours!r} twice"
+                f"columns must name each of our columns once; got {ours!r} twice"
             )
         columns[ours] = theirs
         if "," in theirs:
@@ -119,16 +121,15 @@ def reader(
 
 
 def check_file_place(path: Path) -> None:
-    """Refuse, before the work, a file that could not be written after it."""
+    """Raise an error before the work if the output file could not be written after
+    it."""
     problem = ""
     if path.is_dir():
         problem = "it is a folder"
     elif not path.parent.is_dir():
         problem = "its folder does not exist"
     if problem:
-        raise BadFile(
-            f"out must be a file that can be written; got {str(path)!r}, {problem}"
-        )
+        raise BadFile(f"out must be a writable file; got {str(path)!r}, {problem}")
 
 
 def checked_seed(*choices: int | None) -> int:
@@ -139,7 +140,7 @@ def checked_seed(*choices: int | None) -> int:
 
 @contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Turn exceptions of a user's own experts into one sentence."""
+    """Convert exceptions of a user's own experts to an error of one sentence."""
     try:
         yield
     except (OddsmithError, MemoryError):
@@ -147,7 +148,7 @@ def asking(what: str) -> Iterator[None]:
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
         raise ExpertFailed(
-            f"{what} must answer the log's contexts; {problem:.160}"
+            f"{what} must accept the log's contexts; {problem:.160}"
         ) from error
 
 
@@ -165,8 +166,8 @@ def _formula(text: str) -> Loss:
 
 
 def loss_named(text: str) -> Loss:
-    """Return the loss with this name in `LOSSES`, the function of module:function, or
-    the loss of a formula of prediction g and reward r."""
+    """Return the loss with this name in `LOSSES`, the function named by
+    module:function, or the loss given as a formula of prediction g and reward r."""
     if text in LOSSES:
         return LOSSES[text]
     module, colon, name = text.partition(":")
@@ -176,7 +177,7 @@ def loss_named(text: str) -> Loss:
     try:
         function = getattr(importlib.import_module(module), name)
     except Exception as error:
-        # report any exception of a user's module as one sentence
+        # Report any exception in a user's module as one sentence.
         problem = f"{type(error).__name__}: {error}"
         raise InvalidInput(
             "loss must be a function that can be imported; got "

@@ -111,8 +111,8 @@ def test_commands_of_keys_that_end(said: Any, monkeypatch: Any) -> None:
     first = said("create", "shop", "--scope", "decide", *more).splitlines()[0]
     second, sentence = said("rotate", "shop").splitlines()
     assert sentence == (
-        "This is the key 'shop' from now on. It is not shown again; the one before "
-        "stays in force for 7d."
+        "This is the key 'shop' from now on. It is not shown again; the previous token "
+        "stays valid for 7d."
     )
     ring = KeyRing("keys.json")
     assert ring.find(first) == ring.find(second)

@@ -241,7 +241,7 @@ def test_served_lines_and_the_access_log(tmp_path: Path) -> None:
     parsed = [json.loads(line) for line in log.splitlines()]
     assert all(re.fullmatch(TIME, line["time"]) for line in [*parsed, *lines])
     assert {line["level"] for line in parsed} <= {"INFO", "WARNING"}
-    assert parsed[-1]["message"] == "stopped; what was answered is on disk"
+    assert parsed[-1]["message"] == "stopped; all answered requests are on disk"
     assert not any(secret in log + access.read_text() for secret in (SECRET, token[3:]))
     lines = [line for line in lines if line["route"] != "/readyz"]
     names = ("method", "route", "status", "key", "experiment", "decision")

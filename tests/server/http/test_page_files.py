@@ -174,7 +174,7 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
         assert served.client.get("/v1/experiments").status_code == 200
     with process(place(tmp_path)) as served:
         assert (
-            f"see it at work: http://127.0.0.1:{served.port}/dashboard/"
+            f"dashboard: http://127.0.0.1:{served.port}/dashboard/"
             in served.log.read_text()
         )
     assert PageFiles({}, b"").answer("GET", "/", []) is None

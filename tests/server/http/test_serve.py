@@ -29,7 +29,7 @@ def test_it_serves_ends_on_a_signal_and_starts_where_it_was(
         ) in said[-1]
     log = served.log.read_text()
     assert f"experiment news of {file}, store {tmp_path / 'news.sqlite'}" in log
-    assert "INFO stopped; what was answered is on disk" in log
+    assert "INFO stopped; all answered requests are on disk" in log
     assert "Traceback" not in log
     with closing(sqlite3.connect(tmp_path / "news.sqlite")) as store:
         assert store.execute("select position from snapshots").fetchall() == [(2,)]
