@@ -389,7 +389,7 @@ def _drawn_rows(log: Log) -> tuple[Log, str]:
 
 
 def _rows_with_both(log: Log) -> tuple[Log, str]:
-    """The rows that compare policy and control, and a note about the others."""
+    """Return the rows that compare policy and control, and a note about the others."""
     from oddsmith.evaluation.holdouts import compared_rows, excluded_rows_note
 
     is_compared = compared_rows(log)
@@ -424,7 +424,7 @@ def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, str]:
 
 
 def _file(name: str) -> PolicyFile:
-    """The policy file of a target; a name without a file may be a misspelt word."""
+    """Return the policy file of a target, or suggest a word if no file has its name."""
     if not Path(name).exists():
         meant = hint(name, _WORDS)
         if meant:

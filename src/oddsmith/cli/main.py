@@ -50,7 +50,7 @@ _MODULES = {
 
 
 def command_parser(command: str = "") -> Parser:
-    """The parser of one command; without its name, of all commands.
+    """Return the parser of one command, or of all commands if the name is empty.
 
     >>> command_parser().parse_args(["verify", "news.sqlite"]).store
     'news.sqlite'
