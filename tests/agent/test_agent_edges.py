@@ -26,7 +26,7 @@ def test_decide_is_for_one_and_decide_batch_for_many() -> None:
     linear = od.Agent(
         od.GeneralizedThompsonSampling(od.LinearExperts(np.eye(3)), gamma=0.1), seed=1
     )
-    with pytest.raises(od.InvalidInput, match="one row of odds for each of 7"):
+    with pytest.raises(od.InvalidInput, match="one row of propensities for each of 7"):
         linear.decide_batch(np.ones((7, 3)))
 
 
@@ -151,10 +151,10 @@ def test_a_decision_about_other_arms_is_refused() -> None:
         od.Agent(POLICY, seed=1, arms=["x", "y", "z"]),
     )
     for decision in (one.decide(F), od.Agent(POLICY, seed=1).decide(F)):
-        with pytest.raises(od.InvalidInput, match="must be about the arms"):
+        with pytest.raises(od.InvalidInput, match="must have arms among"):
             two.learn(decision, 1)
     batch = one.decide_batch(np.stack([F, F]))
-    with pytest.raises(od.InvalidInput, match="must be about the arms"):
+    with pytest.raises(od.InvalidInput, match="must have arms among"):
         two.learn(batch, [1, 0])
     one.learn(batch.rows(), [1, 0])
     assert one.state.learnt == 2

@@ -289,11 +289,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"slots": [od.Slot("1"), od.Slot("side", eligible=["a"])]},
-        "slot 'side' may be left with nothing.*'a'",
+        "slot 'side' may be left without an arm.*'a'",
     ),
     (
         {"context": {"slot": 4}},
-        "context must leave the name 'slot' to the slot's number",
+        "context must not use the name 'slot'",
     ),
     (
         {"context": {"hour": 4}, "slots": [od.Slot("top", {"hour": 9})]},

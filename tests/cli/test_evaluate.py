@@ -461,7 +461,7 @@ def test_fit_writes_an_agent_that_goes_on_and_can_be_evaluated(
     assert main(["fit", *logs, "--policy", "news.toml", "--out", "state.npz"]) == 0
     printed = capsys.readouterr().out
     assert "1,500 rewards learnt" in printed
-    assert "Every eligible arm had odds of at least 0.1" in printed
+    assert "Every eligible arm had a propensity of at least 0.1" in printed
     policy: Any = od.read_policy("news.toml").policy
     agent = od.Agent.load("state.npz", policy)
     state = od.fit_log(policy, "log.parquet").state

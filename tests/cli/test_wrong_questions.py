@@ -211,7 +211,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     ),
     "fit: order matters": (
         [*FIT, "learns.toml", "--engine", "local"],
-        "engine must be 'serial' where the order",
+        "engine must be 'serial' if the order",
     ),
     "fit: a later file is broken": (
         ["fit", "log.parquet", "three.csv", *FIT[2:], "news.toml"],

@@ -178,7 +178,7 @@ def endless() -> dict[str, Any]:
             "a/17",
             "arms must be a dict of name: features, or a list of names",
         ),
-        (endless(), ["a"], "context must not hold itself"),
+        (endless(), ["a"], "context must not contain itself"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_in_a_sentence(

@@ -198,7 +198,7 @@ def test_a_page_has_an_id_of_its_own_and_is_the_answer_for_the_callers(
     [
         ("hat", 1, "a list with an arm for each of the 1 slots; got 'hat'"),
         (["hat"], 2, "for each of the 2 slots"),
-        (["hat", "hat"], 2, "another arm in each slot"),
+        (["hat", "hat"], 2, "a different arm in each slot"),
         (["hat", "tie"], 2, "an arm of this call, eligible in it; got 'tie'"),
         (
             ["hat", "coat"],
@@ -206,17 +206,17 @@ def test_a_page_has_an_id_of_its_own_and_is_the_answer_for_the_callers(
             "eligible in it; got 'coat'",
         ),
         ({"hat": 0.5, "coat": 0.4}, 2, "must sum to 1; got 0.9"),
-        ({"hat": 1.0, "coat": 0.0}, 2, "at least 2 arms, one a slot; got 1"),
+        ({"hat": 1.0, "coat": 0.0}, 2, "at least 2 arms, one per slot; got 1"),
         ({"hat": 0.5, "tie": 0.5}, 1, "got 'tie'"),
         (
             {"hat": 0.5, "coat": 0.5},
             [{"name": "a", "eligible": ["hat", "coat"]}],
-            "where a slot has eligible arms",
+            "if a slot has eligible arms",
         ),
         (
             ["hat"],
             [{"name": "a", "incumbent": "hat"}],
-            "left out where an incumbent acts",
+            "left out if an incumbent acts",
         ),
         (["hat"], [{"eligible": ["hat"]}], "names of slots must be text"),
         (["hat", 3], 2, "for each of the 2 slots"),

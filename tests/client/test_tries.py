@@ -156,7 +156,7 @@ def test_retry_after_is_waited_for_or_the_call_is_given_up_at_once() -> None:
 def test_an_answer_of_something_else_is_said_to_be_so(body: bytes) -> None:
     world = World(Reply(200, body))
     calls = Calls(None, world.patience())
-    with pytest.raises(od.ServiceError, match="must be that of an oddsmith service"):
+    with pytest.raises(od.ServiceError, match="must come from an oddsmith service"):
         world.run(calls.reward("a", 1))
 
 

@@ -226,6 +226,6 @@ def test_an_agent_needs_a_seed() -> None:
     policy = od.auto(["a", "b"])
     with pytest.raises(
         od.InvalidInput,
-        match=r"seed must be given: choose any whole number, seed=7 say",
+        match=r"seed must be given, because every draw follows from it",
     ):
         od.Agent(policy)

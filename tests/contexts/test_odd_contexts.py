@@ -328,7 +328,7 @@ def test_a_list_of_numbers_is_one_context_of_a_function() -> None:
 def test_no_expert_awake_is_no_excuse_for_one_context_as_a_batch() -> None:
     """Regressors sleep until they are fitted: three numbers are not three contexts."""
     agent = od.Agent(weighed(od.RefittedExperts(ARMS, {"m": Flatter()})), seed=1)
-    with pytest.raises(od.InvalidInput, match="one row of odds for each of 3"):
+    with pytest.raises(od.InvalidInput, match="one row of propensities for each of 3"):
         agent.decide_batch(np.array([1.0, 2.0, 3.0]))
 
 

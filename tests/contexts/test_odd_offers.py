@@ -126,7 +126,7 @@ def test_an_offer_of_more_arms_than_an_agent_has() -> None:
         decision = od.Agent(od.auto(), seed=seed).decide(
             [1.0], arms=[f"arm {i}" for i in range(9)]
         )
-        with pytest.raises(od.InvalidInput, match="about the arms"):
+        with pytest.raises(od.InvalidInput, match="must have arms among"):
             fixed.learn(decision, 1)
 
 

@@ -149,7 +149,7 @@ def test_every_policy_fits_what_it_has_lived_through(name: str) -> None:
         if name in ("exp4p", "hedged", "epoch greedy") and log.bonus is None:
             with pytest.raises(
                 od.InvalidInput,
-                match=r"columns advice and bonus: must be there for [EH]",
+                match=r"columns advice and bonus: required for [EH]",
             ):
                 od.fit_log(policy, log)
             continue

@@ -244,7 +244,7 @@ def test_evaluated_replayed_and_fitted(folder: Path, kind: str, capsys: Any) -> 
     made = od.read_policy(policy).policy
     if kind in OWN_LOG:
         assert main(["fit", log, "--policy", policy, "--out", state]) == 2
-        assert "columns advice and bonus: must be there" in capsys.readouterr().err
+        assert "columns advice and bonus: required" in capsys.readouterr().err
         agent = od.Agent(made, seed=1)
         decisions = [agent.decide(context) for context in contexts(kind, ROWS)]
         od.write_log(

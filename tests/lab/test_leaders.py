@@ -33,12 +33,12 @@ def test_one_policy_and_one_run() -> None:
         "a loses 4 rewards to the best arm in 50 steps, [-9, 17] (95 %"
     )
     assert leader({"a": runs[:1]}, steps=50).startswith(
-        "a has a regret of 3.00 in 50 steps; one run says nothing"
+        "a has a regret of 3.00 in 50 steps; one run gives no"
     )
     said = leader({"a": runs[:1], "b": runs[1:]}, steps=50)
     assert said.startswith(
-        "a has the least regret of 2 policies, 3.00 in 50 steps; one run says nothing "
-        "about chance"
+        "a has the smallest regret of 2 policies, 3.00 in 50 steps; one run gives no "
+        "measure of chance"
     )
     assert regrets({"a": runs[:1], "b": runs[1:]}) == ""
 

@@ -129,7 +129,7 @@ def test_a_file_without_schemas_sees_arrays_and_one_without_experts_those_of_the
     [
         (
             "arms = ['a', 'b']\n[policy]\nkind = 'ucb1'\n",
-            "must have no arms, which come with the call in this world",
+            "must not declare arms, because this world passes them in each call",
         ),
         (
             FILE.replace("x2", "hour"),

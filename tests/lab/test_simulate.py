@@ -224,7 +224,7 @@ def test_bernoulli_is_noisier_than_beta() -> None:
     [
         ({"steps": 0}, "steps must be"),
         ({"runs": -1}, "runs must be"),
-        ({"trace": ("luck",)}, "trace must be of"),
+        ({"trace": ("luck",)}, "trace must be among"),
     ],
 )
 def test_wrong_settings(wrong: Any, message: str) -> None:

@@ -201,7 +201,7 @@ def world(kind: str) -> str:
         (world("'switching'\ntruths = [99]\nuntil = []"), "worlds.w.truths must be"),
         (
             world("'classification'\ndata = 'nowhere.npz'"),
-            "worlds.w.data must be a file.npz that is there; got nowhere.npz",
+            "worlds.w.data must be an existing file.npz; got nowhere.npz",
         ),
         (
             world("'classification'\ndata = 'iris'\ntrain = 900"),
@@ -399,7 +399,7 @@ def test_a_file_must_suit_the_world(tmp_path: Path, file: str, message: str) -> 
 def test_particles_need_a_row_for_each_arm(tmp_path: Path) -> None:
     with pytest.raises(
         od.InvalidInput,
-        match=r"policies\.p\.kind must suit the world, which has no row of features",
+        match=r"policies\.p\.kind must fit the world, which has no row of features",
     ):
         read_study(written(tmp_path, IRIS + "[policies.p]\nkind = 'particles'\n"))
 

@@ -119,8 +119,8 @@ def test_only_those_that_the_log_does_not_have_are_asked() -> None:
 def test_without_contexts_they_are_refused_by_name(wrap: bool) -> None:
     policy = gts("good", "flat", "bad")
     refused = (
-        "column advice: must be there for the expert 'flat', or context to ask it; got "
-        "that of good, bad"
+        "column advice: must contain the expert 'flat', or context must be there so that "
+        "it can predict; got advice of good, bad"
     )
     with pytest.raises(od.InvalidInput, match=refused):
         od.fit_log(

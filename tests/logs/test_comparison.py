@@ -149,4 +149,4 @@ def test_the_command_states_whether_the_state_is_ready(
     assert facts["ready"] == (facts["verdict"] in ("better", "not worse"))
     assert facts["low"] < facts["difference"] < facts["high"]
     assert main(arguments) == 0
-    assert "rows that it had not learnt yet" in capsys.readouterr().out
+    assert "rows before it learnt from them" in capsys.readouterr().out

@@ -109,7 +109,7 @@ def test_advice_that_is_not_stored_is_computed(
     )
     np.testing.assert_allclose(fit.state.log_weights, expected.log_weights, atol=1e-9)
     assert fit.computed == 499
-    assert "499 rows lacked advice of experts" in str(fit)
+    assert "499 rows lacked predictions of experts" in str(fit)
     inside = od.fit_log(
         od.Bounded(gts, floors=0.01), tmp_path / "bare.parquet", engine=engine
     )
@@ -189,7 +189,7 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
     # GTS needs none
     assert od.fit_log(policy(), tmp_path / "unknown.parquet").learnt == 59
     with pytest.raises(
-        od.InvalidInput, match="columns advice and bonus: must be there for EXP4P"
+        od.InvalidInput, match="columns advice and bonus: required for EXP4P"
     ):
         od.fit_log(
             od.policies.EXP4P(od.GivenExperts(EXPERTS), steps=100),
@@ -201,10 +201,13 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
     ("odds", "says"),
     [
         ({"propensities": [[0.2, 0.8], [0.7, 0.3]]}, "odds of at least 0.2"),
-        ({"propensities": [[0.0, 1.0], [0.7, 0.3]]}, "Some eligible arms had odds 0"),
+        (
+            {"propensities": [[0.0, 1.0], [0.7, 0.3]]},
+            "Some eligible arms had propensity 0",
+        ),
         (
             {"propensity": [0.5, 0.5]},
-            "The log is drawn: how much it explored is not known",
+            "The log is drawn: its exploration is unknown",
         ),
         ({"propensity": [1.0, 1.0]}, "The log is deterministic"),
         ({}, "The log is unknown"),
@@ -243,9 +246,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         with pytest.raises(od.InvalidInput, match=message):
             call()
     od.write_log(log.without("advice", "context"), tmp_path / "bare.parquet")
-    with pytest.raises(
-        od.InvalidInput, match="column advice: must be there, or context"
-    ):
+    with pytest.raises(od.InvalidInput, match="column advice: required, or context"):
         od.fit_log(policy(), tmp_path / "bare.parquet")
     od.write_log(
         od.Log(arm=log.arm, reward=log.reward, advice=log.advice[:, :2]),  # type: ignore[index]

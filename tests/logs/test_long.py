@@ -191,7 +191,7 @@ WRONG: dict[str, tuple[dict[str, list[Any]], dict[str, Any], str]] = {
     "odds of some": (
         changed("p", 3, None),
         {},
-        "column propensity, row 3: must be there for all arms, or for the drawn",
+        "column propensity, row 3: must be there for all arms, or only for the drawn",
     ),
     "odds of 0.75": (
         changed("p", 0, 0.0),
@@ -365,7 +365,7 @@ def test_what_is_known_of_fixed_arms() -> None:
             "arms must be the log's 2; they have, beside those of the log, 'c'",
         ),
         (od.Log(**fields), ["a"], "arms must be as many as the log has, 2; got 1"),
-        (known, ["a", "b"], "log must be about arms that do not change"),
+        (known, ["a", "b"], "log must have the same arms in all rows"),
         (log, "ab", "arms must be a dict of name: features, or a list"),
     ]
     for one, arms, sentence in wrong:

@@ -150,7 +150,7 @@ def test_names_in_some_rows_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(
         od.errors.BrokenLog,
-        match="column arms, row 3: must be in every row beside index",
+        match="column arms, row 3: must be in every row together with index",
     ):
         od.read_log(path)
     fixed: Any = {"arm": [0], "reward": [1]}
@@ -216,7 +216,7 @@ def test_only_some_columns_keep_the_names(tmp_path: Path) -> None:
 def test_csv_has_no_lists(tmp_path: Path) -> None:
     with pytest.raises(
         od.InvalidInput,
-        match="column offered or features: CSV has no lists for arms that came with",
+        match="column offered or features: CSV has no lists for arms that are passed",
     ):
         od.write_log(od.Log(**LOG), tmp_path / "log.csv")
     assert not list(tmp_path.iterdir())
@@ -301,7 +301,7 @@ def test_columns_by_name_do_not_go_with_offers() -> None:
     )
     with pytest.raises(
         od.BadFile,
-        match="must have lists in the order of offered; it has columns by name, 'a'",
+        match="must have lists in the order of offered; it has one column per arm, such as 'a'",
     ):
         od.read_log(table)
     with pytest.raises(
@@ -349,6 +349,6 @@ def test_a_log_of_ours_may_go_through_pandas(tmp_path: Path) -> None:
     frame.loc[2, "context"] = "{age: 3}"
     with pytest.raises(
         od.errors.BrokenLog,
-        match="column context, row 2: must be JSON, as rows before are",
+        match="column context, row 2: must be JSON, like the rows before",
     ):
         od.read_log(frame)

@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dropped": (
         {"pdrop": 0.5},
-        "column pdrop, row 0: must be 0, or `oddsmith import personalizer` counts it",
+        "column pdrop, row 0: must be 0; `oddsmith import personalizer` accounts for it",
     ),
 }
 

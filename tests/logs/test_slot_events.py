@@ -172,7 +172,7 @@ LINES: dict[str, tuple[Any, str, str]] = {
     "slot in context": (
         one(c=one()["c"] | {"FromUrl": [{"slot": 7}]}),
         "broken",
-        "context must leave the name 'slot'",
+        "context must not use the name 'slot'",
     ),
     "no time": (one(Timestamp=None), "broken", "Timestamp must be a time"),
 }

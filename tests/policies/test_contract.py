@@ -434,7 +434,7 @@ def test_an_agent_says_when_odds_will_be_zero() -> None:
     ):
         with pytest.warns(
             od.errors.NoExploration,
-            match="does not explore: some odds may be 0, .*; give it a gamma above 0",
+            match="does not explore: some propensities may be 0, .*; give it a gamma above 0",
         ):
             od.Agent(POLICIES[name].make(), seed=1)
     for name in ("probit, shared", "squarecb", "exp4.p"):

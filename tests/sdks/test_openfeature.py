@@ -221,8 +221,8 @@ def test_a_tracked_event_is_the_reward_and_is_learnt(
             "reward must be in [0, 1]; got 99",
             "0.25",
             "targeting_key",
-            "given no flag here",
-            "never given flag",
+            "has no flag in this provider",
+            "never received flag",
         )
         assert len(lines) == len(reasons)
         assert all(reason in line for reason, line in zip(reasons, lines, strict=True))

@@ -44,8 +44,8 @@ def match_advisers(
     """Return the decision with one column of advice per expert: NaN for an expert that
     did not advise it.
 
-    Experts without a prediction are charged under the weights that the decision was
-    drawn with, or, if it has none, under the weights of the state.
+    An expert without a prediction has the average loss, under the weights of the
+    decision or, if it has none, of the state.
 
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> from oddsmith.experts.external import GivenExperts
@@ -64,7 +64,7 @@ def match_advisers(
     """
     if not isinstance(decision, Decision):
         raise InvalidInput(
-            f"decision must be what decide gave back; got {type(decision).__name__}"
+            f"decision must be the result of decide; got {type(decision).__name__}"
         )
     advisers = decision.advisers
     if advisers is None or experts is None or decision.advice is None:

@@ -54,10 +54,10 @@ class Agent:
     or the path of an `.npz` that `oddsmith fit` or `save` wrote. A policy that learns
     `in_place` is read under the lock, any other policy without.
 
-    `holdout` gives a share of the decisions, or of the units, to a control; `metrics`
+    `holdout` assigns a share of the decisions, or of the units, to a control. `metrics`
     declares amounts besides the reward (`Metric`, or a dict by name), and
-    `reward_weights` makes the reward from them. An agent with one of these keeps its
-    decisions and their outcomes in memory: `outcomes()` returns them.
+    `reward_weights` computes the reward from them. With any of these, an agent keeps
+    its decisions and their outcomes in memory, which `outcomes()` returns.
 
     >>> import oddsmith as od
     >>> experts = od.TableExperts(
@@ -92,12 +92,12 @@ class Agent:
         check_policy(policy)
         if start is not None:
             if state is not None:
-                raise InvalidInput("start takes the place of state: give one of them")
+                raise InvalidInput("start replaces state: give one of them")
             state = _start_state(policy, start)
         if seed is None:
             raise InvalidInput(
-                "seed must be given: choose any whole number, seed=7 say, and write it "
-                "down; every draw follows from it"
+                "seed must be given, because every draw follows from it: choose any "
+                "whole number, as in seed=7, and write it down"
             )
         self._uniforms = Uniforms(seed)
         self.policy = policy
@@ -107,7 +107,7 @@ class Agent:
         self._trial = Trial(holdout, metrics, reward_weights, self._uniforms, clock)
         self._trial.check_arms(self.arms)
         self._experts = signed_names(policy.bank)
-        # experts that joined since the start with their shares; a share of 0 marks a
+        # experts that joined since the start, with their shares; a share of 0 marks a
         # retired one
         self._changes: list[list[Any]] = []
         self._steps = 0
@@ -118,9 +118,10 @@ class Agent:
             self._reading = self._learning
         if not policy.explores:
             warnings.warn(
-                f"{type(policy).__name__} does not explore: some odds may be 0, and "
-                "this agent's log will then not support off-policy evaluation; give it "
-                "a gamma above 0 where it has one, or Bounded(policy, floors=0.01)",
+                f"{type(policy).__name__} does not explore: some propensities may be "
+                "0, and then this agent's log does not support off-policy "
+                "evaluation; give it a gamma above 0 if it has one, or use "
+                "Bounded(policy, floors=0.01)",
                 NoExploration,
                 stacklevel=2,
             )
@@ -153,13 +154,13 @@ class Agent:
         """Choose an arm. Return the decision with its exact propensity; keep it, and
         pass it to `learn` with the reward.
 
-        If the policy was made without arms, `arms` are the arms of this call: a dict of
-        name to features, a list of names, or a data frame with a row per arm. If it was
-        made with arms, `arms` are the eligible ones. `unit` is the visitor or customer,
-        where the holdout is by unit.
+        If the policy was created without arms, `arms` are the arms of this call: a dict
+        of name to features, a list of names, or a data frame with a row per arm.
+        Otherwise `arms` are the eligible arms. `unit` is the visitor or customer, if
+        the holdout is by unit.
         """
-        # read arms, policy and state under one lock, because another thread may add
-        # arms
+        # Read arms, policy and state under one lock, because another thread may add
+        # arms.
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
@@ -182,13 +183,13 @@ class Agent:
         """Choose an arm for each slot of a page: the first from all arms, each next one
         from the remaining arms.
 
-        `slots` is the number of slots, or a list of `Slot`. The context of a slot gets
-        the key "slot", the number of the slot from 1 on, and the slot's features; a row
-        of numbers gets them as further numbers. Propensities are exact given the slots
-        before, whose arms are not in `eligible`. Each decision is learnt like any
-        other. With a holdout, all slots are in one group: that of the `unit` where the
-        holdout is by unit, and otherwise that of the slate, whose first step is
-        recorded as the unit.
+        `slots` is the number of slots, or a list of `Slot`. The context of a slot
+        contains the number of the slot, from 1 on, under the key "slot", and the slot's
+        features; a context of numbers is extended by these numbers. Propensities are
+        exact given the earlier slots, whose arms are no longer eligible. Each decision
+        is learnt like any other. With a holdout, all slots of a slate are in the same
+        group: that of the `unit` if the holdout is by unit, otherwise one drawn for the
+        slate, whose first step is recorded as the unit.
         """
         places = slots_of(slots)
         with self._reading:
@@ -214,9 +215,9 @@ class Agent:
         """Choose an arm for each row of an array, list or data frame. Return one
         decision with a leading axis.
 
-        Each row gets the step, the uniform number and, from the same state, the odds
-        that `decide` would give it. `arms` are one offer for all rows, or a list of one
-        offer per row.
+        Each row gets the same step, uniform number and propensities as `decide` would
+        use, all from the current state. `arms` are one offer for all rows, or a list of
+        one offer per row.
         """
         with self._reading:
             now = self._current()
@@ -249,12 +250,12 @@ class Agent:
         their rewards in the same order.
 
         Rewards may come at any time, in any order and from any thread. If a reward or a
-        decision is refused, nothing is learnt. A reward given twice counts twice. An
-        expert that did not advise a decision, or did in another version, has no
-        prediction in it.
+        decision is invalid, nothing is learnt. A reward given twice counts twice. An
+        expert that joined after a decision, or has changed its version since, counts as
+        having made no prediction in it.
 
-        `metrics` are amounts of one decision by name. Without a reward, it is the
-        weighted sum that `reward_weights` states.
+        `metrics` are amounts of one decision by name. Without a reward, the reward is
+        the sum of the amounts weighted by `reward_weights`.
         """
         if metrics is not None or reward is None:
             reward = self._trial.note_amounts(decision, reward, metrics or {})
@@ -272,20 +273,20 @@ class Agent:
                 self._trial.note_reward(decision, rewards)
                 return
             if self.policy.in_place:
-                # work on a copy: if a later row is invalid, the caller's state must not
-                # have changed
+                # Work on a copy: if a later row is invalid, the caller's state must not
+                # have changed.
                 state = deepcopy(state)
             self._state = fold(self.policy, state, by_number, rewards)
             self._trial.note_rewards(decision, rewards)
 
     def record(self, decision: Decision, *, metrics: Mapping[str, object]) -> None:
-        """Record amounts of metrics of one decision, before or after its reward, which
-        is not learnt here. A later amount of a metric replaces the earlier one."""
+        """Record amounts of metrics of one decision, before or after its reward,
+        without learning. A later amount of a metric replaces the earlier one."""
         self._trial.record(decision, metrics)
 
     def outcomes(self) -> Outcomes:
-        """Return the decisions of an agent with a holdout or metrics, their rewards
-        (NaN where none has come) and amounts: `Log.of(*agent.outcomes())` is a log for
+        """Return decisions, rewards (NaN if none has come) and amounts of an agent with
+        a holdout or metrics. `Log.of(*agent.outcomes())` is a log for
         `score_metrics`."""
         return self._trial.outcomes()
 
@@ -307,10 +308,10 @@ class Agent:
     def posterior(self) -> dict[str, Any]:
         """Return the posterior weight of each expert by name.
 
-        For counting policies: the probability that each arm is the best. For linear
-        policies, where that depends on the context (see `explain`): mean and standard
-        deviation of the weight of each column, by arm, or for "all arms" where the arms
-        share one belief.
+        For policies that count rewards: the probability that each arm is the best. For
+        linear policies, where that depends on the context (see `explain`): mean and
+        standard deviation of the weight of each column, by arm, or for "all arms" if
+        the arms share one posterior.
         """
         with self._reading:
             now = self._current()
@@ -319,11 +320,11 @@ class Agent:
     def explain(
         self, context: Context, *, arms: object = None, eligible: object = None
     ) -> Explanation | ArmExplanation:
-        """Explain the odds in this context; print the result for a table.
+        """Explain the propensities in this context. Printing the result gives a table.
 
-        With experts: each expert's vote and weight, and the share of gamma. Without:
-        the belief about each arm. For `Hedged` it also reports whether experts choose
-        as well as they predict; for GTS the service reports it.
+        With experts: each expert's vote and weight, and the share of exploration
+        (gamma). Without: the posterior of each arm. For `Hedged` it also reports
+        whether experts choose as well as they predict; for GTS the service reports it.
         """
         with self._reading:
             now = self._current()
@@ -343,13 +344,13 @@ class Agent:
         """Add arms without data. The policy keeps its knowledge, and can still learn
         from earlier decisions.
 
-        This is for policies that were made with arms and can widen, such as
-        `auto(arms)`. If arms come with the call, there is nothing to add.
+        This is for policies that were created with arms and can be extended, such as
+        `auto(arms)`. If arms are passed in each call, no arms need to be added.
         """
         if self.arms is None:
             raise InvalidInput(
-                "add_arms is for policies that were made with arms: give new ones with "
-                "the call, arms=…"
+                "add_arms is for policies that were created with arms: pass new arms "
+                "in the call, arms=…"
             )
         added = Arms(arms)
         with self._learning, self._numbering:
@@ -364,9 +365,10 @@ class Agent:
         experts); the others keep their proportions.
 
         `expert` is a model (called like the present models), a function of the context,
-        or a bank of one expert with this name. A retired expert comes back by its name
+        or a bank of one expert with this name. A retired expert returns by its name
         alone. Earlier decisions can still be learnt: the new expert has no prediction
-        in them. For `auto` with models, GTS, RateMixture, Hedged, EXP4 and EXP4P.
+        in them. Supported by `auto` with models, GTS, RateMixture, Hedged, EXP4 and
+        EXP4P.
         """
         with self._learning:
             check_addition(self.policy, name)
@@ -381,10 +383,11 @@ class Agent:
             self._changes.append([name, share])
 
     def retire_expert(self, name: str) -> None:
-        """Set the weight of an expert to 0; the others share it in proportion.
+        """Set the weight of an expert to 0 and distribute it over the others in
+        proportion.
 
-        `Guarded` experts are no longer called once they retire. A retired expert can
-        come back (`add_expert`).
+        After retirement, `Guarded` no longer calls the expert. A retired expert can
+        return (`add_expert`).
         """
         with self._learning:
             check_retirement(self.policy, name)
@@ -421,12 +424,12 @@ class Agent:
         metrics: Iterable[Metric] = (),
         reward_weights: Mapping[str, float] | None = None,
     ) -> "Agent":
-        """Return the agent that `save` wrote. `policy` is the policy that the agent was
-        made with, or its last one.
+        """Return the agent that `save` wrote. `policy` is the policy with which the
+        agent was created, or its last one.
 
-        `experts` are the experts that joined since then, by name. The file contains no
-        holdout and no metrics: give them again. Units keep their groups; days of a ramp
-        are counted from the first decision after the load.
+        `experts` are the experts that joined after the agent was created, by name. The
+        file contains no holdout and no metrics: pass them again. Units keep their
+        groups; days of a ramp are counted from the first decision after the load.
         """
         meta = saving.read_meta(Path(path))
         changes = meta.get("expert_changes", [])
@@ -434,7 +437,8 @@ class Agent:
             policy = policy_after(policy, changes, experts or {})
         state, _ = saving.read_state(Path(path), policy)
         with warnings.catch_warnings():
-            # do not repeat the warning: it was given when the agent was first made
+            # Do not repeat the warning, which was given when the agent was first
+            # created.
             warnings.simplefilter("ignore", NoExploration)
             agent = cls(
                 policy,
@@ -485,7 +489,7 @@ class Agent:
             check_record(decision)
         if self.arms is None:
             return
-        # use only the arms of the decision: arms may have been added since
+        # Use only the arms of the decision, because arms may have been added since.
         names = self.arms[: decision.propensities.shape[-1]]
         if decision.index is not None:
             index = np.asarray(decision.index)
@@ -493,7 +497,7 @@ class Agent:
             if is_known and np.all(np.array(names)[index] == decision.arm):
                 return
         raise InvalidInput(
-            f"decision must be about the arms {list(names)[:8]}; got arm "
+            f"decision must have arms among {list(names)[:8]}; got arm "
             f"{decision.arm!r:.60}"
         )
 
@@ -516,8 +520,8 @@ class Agent:
         shape = odds.propensities.shape
         if len(shape) != 1:
             raise InvalidInput(
-                "context must be one context (decide_batch takes many); got odds of "
-                f"shape {shape}"
+                "context must be one context (decide_batch takes many); got "
+                f"propensities of shape {shape}"
             )
         uniform = self._uniforms(step)
         assigned = self._trial.assign(now.policy, odds, call, step, unit, slate)
@@ -535,13 +539,13 @@ class Agent:
         odds = self._odds(now, call, steps)
         shape = odds.propensities.shape
         if shape[:-1] != steps.shape:
-            # if the policy reads no context, one row of propensities serves all
-            # contexts
+            # If the policy reads no context, one row of propensities serves all
+            # contexts.
             is_shared = not now.policy.reads_context or _all_failed(now.policy, odds)
             if len(shape) != 1 or not is_shared:
                 raise InvalidInput(
-                    f"contexts must give one row of odds for each of {len(steps)}; got "
-                    f"odds of shape {shape}"
+                    "contexts must give one row of propensities for each of "
+                    f"{len(steps)}; got propensities of shape {shape}"
                 )
         uniforms = np.array([self._uniforms(step) for step in steps.tolist()])
         assigned = self._trial.assign_rows(now.policy, odds, call, steps)
@@ -591,8 +595,9 @@ def _start_state(policy: Policy, start: Any) -> State:
     if isinstance(start, str | Path):
         if Path(start).suffix != ".npz":
             raise InvalidInput(
-                "start must be the path of an .npz that `oddsmith fit` or Agent.save "
-                f"wrote; got {str(start)!r:.60}: a log is start=od.read_log(path)"
+                "start must be the path of an .npz file that `oddsmith fit` or "
+                f"Agent.save wrote; got {str(start)!r:.60}. To start from a log, pass "
+                "start=od.read_log(path)"
             )
         state, _ = saving.read_state(Path(start), policy)
         return state

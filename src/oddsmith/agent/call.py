@@ -29,7 +29,7 @@ _NONE_LEFT = (
     "at least one arm must be eligible; got none that is also among the arms of the "
     "call"
 )
-# types of a single arm name, arm number or mask entry
+# Types of a single arm name, arm number or mask entry.
 _SCALARS = (str, int, float, np.generic)
 
 
@@ -38,8 +38,8 @@ class Call:
     """The context or offer for the policy, the mask of eligible arms, and the arms that
     the decision records.
 
-    `names` are the arms of the columns of the odds; in a batch of offers, one tuple per
-    row. `features` describe arms that came with the call.
+    `names` are the arms, in the order of the propensities; in a batch of offers, one
+    tuple per row. `features` describe arms that are passed in the call.
     """
 
     question: Any
@@ -112,8 +112,8 @@ def calls_of(
     arms: object,
     eligible: object,
 ) -> list[tuple[Any, Call]]:
-    """The calls of a batch, each with the numbers of its rows: one call, or one per
-    number of arms where rows offer different numbers of arms."""
+    """Return the calls of a batch, each with the numbers of its rows: one call, or one
+    per number of arms if rows offer different numbers of arms."""
     n = length(contexts)
     places = np.arange(n)
     mask: Bools | None = None
@@ -221,22 +221,23 @@ def check_record(decision: Decision) -> None:
 
 
 def _is_arm_of(names: Any, number: int, propensities: Array) -> bool:
-    """Whether a number is that of an arm, and all arms behind the names are padding."""
+    """Return whether a number is that of an arm, and all propensities after the last
+    arm are 0."""
     if not isinstance(names, tuple) or len(names) > len(propensities):
         return False
     return 0 <= number < len(names) and not propensities[len(names) :].any()
 
 
 def check_takes_offers(policy: Policy) -> None:
-    """Raise if a policy cannot choose among arms that come with the call."""
+    """Raise if a policy cannot choose among arms that are passed in the call."""
     if policy.takes_offers:
         return
     kind = type(policy).__name__
     if policy.bank is not None:
         kind = f"{kind} over {type(policy.bank).__name__}"
     raise InvalidInput(
-        f"{kind} cannot choose among arms that come with the call: give it its arms "
-        "when it is made"
+        f"{kind} cannot choose among arms that are passed in the call: give it its "
+        "arms when it is created"
     )
 
 
@@ -291,8 +292,8 @@ def _eligible_entries(eligible: Any) -> Any:
 
 
 def _is_by_row(given: Any, n: int) -> bool:
-    """Whether each of n rows has its own eligible arms: masks, names, numbers, or None
-    for all arms."""
+    """Return whether each of n rows has its own eligible arms: masks, names, numbers,
+    or None for all arms."""
     if not len(given) or any(isinstance(one, _SCALARS) for one in given):
         return False
     if len(given) != n:

@@ -15,7 +15,7 @@ __all__ = ["policy_after"]
 def policy_after(
     policy: Policy, changes: Sequence[Sequence[Any]], experts: Mapping[str, object]
 ) -> Policy:
-    """Return the policy after changes of its experts, which do not depend on its
+    """Return the policy after changes of its experts. The changes do not depend on its
     state."""
     state = policy.init()
     for name, share in changes:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PLACE = "slot"
-"""The key of the slot's number, from 1 on, in contexts."""
+"""Key of the slot's number, from 1 on, in contexts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Slot:
     """A place on a page: its name, its features, and the arms that it may show (all, if
     None).
 
-    `features` are joined to the context: a dict to a dict, numbers to numbers.
+    `features` are added to the context: a dict to a dict, numbers to numbers.
 
     >>> Slot("top", {"size": "large"}, eligible=["article-17", "article-18"]).name
     'top'
@@ -64,8 +64,8 @@ def slot_id(slate: str, name: str) -> str:
 
 
 def slots_of(slots: Any) -> tuple[Slot, ...]:
-    """Return the slots of a list with distinct names, or so many slots named by their
-    numbers.
+    """Return a list of slots with distinct names, or this number of slots named by
+    their numbers.
 
     >>> [slot.name for slot in slots_of(2)]
     ['1', '2']
@@ -74,7 +74,10 @@ def slots_of(slots: Any) -> tuple[Slot, ...]:
     if is_number and 0 < slots <= MOST_ARMS:
         return tuple(Slot(str(place)) for place in range(1, int(slots) + 1))
     if not isinstance(slots, list | tuple) or not 0 < len(slots) <= MOST_ARMS:
-        allowed = f"a whole number from 1 to {MOST_ARMS:,}, or a list of so many slots"
+        allowed = (
+            f"a whole number from 1 to {MOST_ARMS:,}, or a list of at most that many "
+            "slots"
+        )
         raise InvalidInput(f"slots must be {allowed}; got {short_repr(slots)}")
     names: set[str] = set()
     for slot in slots:
@@ -101,8 +104,8 @@ def slate_of(call: Call, context: Context, slots: Sequence[Slot]) -> list[Call]:
     """Return the call of each slot: its own context, made from the caller's, and the
     mask of arms that it may show.
 
-    A slot that may run out of arms is refused now, whatever the draws. If only some
-    draws were refused, the odds of the others would be wrong.
+    If a slot could run out of arms under any draw, this raises before drawing. If only
+    some draws failed, the propensities of the others would be wrong.
     """
     masks = [_mask(call, slot) for slot in slots]
     widths = [len(mask) for mask in masks if mask is not None]
@@ -144,7 +147,7 @@ def remaining_call(call: Call, taken: Sequence[int], width: int) -> Call:
         return call
     mask = np.ones(width, dtype=np.bool_) if call.mask is None else call.mask.copy()
     mask[list(taken)] = False
-    # without names, the number of arms is known only after the first draw
+    # Without names, the number of arms is known only after the first draw.
     if not mask.any():
         raise NoEligibleArm(
             "slots must be at most as many as the arms that may be shown; got more "
@@ -154,7 +157,7 @@ def remaining_call(call: Call, taken: Sequence[int], width: int) -> Call:
 
 
 def _mask(call: Call, slot: Slot) -> Bools | None:
-    """Return the eligible arms of a slot; None for all arms."""
+    """Return the eligible arms of a slot, or None for all arms."""
     if slot.eligible is None:
         return call.mask
     names = call.names
@@ -194,9 +197,9 @@ def _check_can_fill(call: Call, slots: Sequence[Slot], masks: Sequence[Bools]) -
         if call.names is not None:
             arms = [call.names[arm] for arm in arms]
         raise InvalidInput(
-            f"slot {slot.name!r:.40} may be left with nothing, because earlier slots "
-            f"can take all of {arms!r:.80}: give it further arms, or put it before "
-            "them"
+            f"slot {slot.name!r:.40} may be left without an arm, because earlier "
+            f"slots can take all of {arms!r:.80}: give it more arms, or move it "
+            "before them"
         )
 
 
@@ -221,8 +224,8 @@ def slot_context(context: Any, place: int, slot: Slot) -> Any:
     table = single(row)
     if not isinstance(table, np.ndarray) or not table.ndim:
         raise InvalidInput(
-            "context of slots must be a dict, a row of numbers or None; got "
-            f"{short_repr(context)}: the slot's number needs a place beside it"
+            "context of slots must be a dict, a row of numbers or None, so that the "
+            f"slot's number can be added; got {short_repr(context)}"
         )
     added = _slot_numbers(place, slot.name, features)
     if isinstance(row, list | tuple):
@@ -247,20 +250,20 @@ def _join_names(
         )
     if PLACE in context:
         raise InvalidInput(
-            f"context must leave the name {PLACE!r} to the slot's number; got it, too: "
-            "rename it"
+            f"context must not use the name {PLACE!r}, which is reserved for the "
+            "slot's number: rename it"
         )
     for name in features:
         if name in context or name == PLACE:
             raise InvalidInput(
-                f"slot {slot!r:.40}: features must have names of their own; got "
-                f"{name!r:.60}, which the context has"
+                f"slot {slot!r:.40}: names of features must differ from those of the "
+                f"context; got {name!r:.60}, which the context has"
             )
     return kind({**context, PLACE: place, **features})
 
 
 def _slot_numbers(place: int, slot: str, features: Any) -> list[float]:
-    """The number of the slot, then its features as numbers."""
+    """Return the number of the slot, followed by its features as numbers."""
     if features is None:
         return [place]
     if isinstance(features, Mapping | str | bytes):
@@ -269,5 +272,6 @@ def _slot_numbers(place: int, slot: str, features: Any) -> list[float]:
             f"{short_repr(features)}"
         )
     values = np.atleast_1d(numbers(features)).tolist()
-    # do not convert lists to arrays: a list may contain None for a missing number
+    # Do not convert lists to arrays, because a list may contain None for a missing
+    # number.
     return [place, *(features if isinstance(features, list) else values)]

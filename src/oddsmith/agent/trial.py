@@ -20,8 +20,7 @@ __all__ = ["Outcomes", "Trial"]
 
 
 class Outcomes(NamedTuple):
-    """Decisions, their rewards, and the amounts of each metric; NaN for missing
-    ones."""
+    """Decisions, their rewards, and the amounts of each metric, NaN if missing."""
 
     decisions: list[Decision]
     rewards: list[float]
@@ -31,8 +30,8 @@ class Outcomes(NamedTuple):
 class Trial:
     """The holdout, the metrics and the recorded outcomes of an agent.
 
-    It does nothing where an agent has neither. Outcomes are known by the step of their
-    decision; the lock is its own.
+    It does nothing if an agent has neither a holdout nor metrics. Outcomes are stored
+    by the step of their decision, under a separate lock.
     """
 
     def __init__(
@@ -54,8 +53,8 @@ class Trial:
                 )
         if holdout is not None and holdout.control.kind == "incumbent":
             raise InvalidInput(
-                "control must be known to the agent; decisions of an incumbent are "
-                "reported to a service, or logged by the caller"
+                "control must be a policy that the agent can compute; decisions of "
+                "an incumbent are reported to a service, or logged by the caller"
             )
         self._run: HoldoutRun | None = None
         if holdout is not None:
@@ -94,7 +93,7 @@ class Trial:
             raise InvalidInput("unit must be given: the holdout is by unit; got none")
         if unit is not None and not has_units:
             raise InvalidInput(
-                f"unit must be left out where no holdout is by unit; got {unit!r:.60}"
+                f"unit must be left out if no holdout is by unit; got {unit!r:.60}"
             )
         if run is None:
             return None
@@ -113,8 +112,8 @@ class Trial:
             return None
         if run.has_units or run.holdout.is_aa:
             raise InvalidInput(
-                "decide_batch is for holdouts by decision; decide units, and A/A "
-                "tests, one by one"
+                "decide_batch supports only holdouts by decision; for holdouts by "
+                "unit and A/A tests, decide one at a time"
             )
         rows = len(steps)
         n_arms = odds.propensities.shape[-1]
@@ -154,8 +153,8 @@ class Trial:
         reward: object,
         metrics: Mapping[str, object],
     ) -> object:
-        """Keep amounts of one decision. Return the reward to learn from: the given one,
-        or the weighted sum of the amounts so far."""
+        """Record amounts of one decision. Return the reward to learn from: the given
+        one, or the weighted sum of the amounts so far."""
         if not isinstance(decision, Decision) or decision.propensities.ndim > 1:
             raise InvalidInput(
                 "metrics must be given for one decision at a time; got many decisions"

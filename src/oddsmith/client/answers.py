@@ -29,12 +29,13 @@ class ServedDecision(NamedTuple):
     """A decision stored in the log: the arm, its exact propensities, and the position
     of the state that made it.
 
-    `new` is False for an answer that was given before. `odds` of all arms come where
-    there are at most 100. `would` is our own draw where an incumbent acts, and `asleep`
-    names the experts that had no opinion; both are known to the first answer only. A
-    `fallback` is the caller's own arm, with its odds, where the service did not answer:
-    it is not in the log yet, and has no step and no position. Of a slate's decision,
-    `slot` is the number and `name` the name of its slot.
+    `new` is False if the id was answered before. `odds` contains the propensities of
+    all arms if there are at most 100. `would` is the arm that the policy drew although
+    an incumbent acts, and `asleep` names the experts without a prediction; only the
+    first response contains these two. A `fallback` is the caller's own arm with its
+    propensities, used when the service did not answer: it is not in the log yet, and
+    has no step and no position. For a decision of a slate, `slot` is the number and
+    `name` the name of its slot.
     """
 
     id: str
@@ -67,9 +68,9 @@ class StoredEvent(NamedTuple):
     """An event stored in the log at this position. `new` is False if it had been stored
     before.
 
-    `parked` is True for a reward or an activation whose decision is not in the log yet:
-    a mistyped id stays so. Of a fallback that is not reported yet it is kept by the
-    client, without a position.
+    `parked` is True for a reward or an activation whose decision is not in the log yet
+    (with a mistyped id this never changes). Events of a fallback that is not reported
+    yet are kept by the client, without a position.
     """
 
     id: str
@@ -93,8 +94,8 @@ class ExpertPart(NamedTuple):
     """An expert's part in a decision: its weight, its vote by arm, and its predictions
     from 0 to 1.
 
-    `predicted` is about the arm that was drawn, None where the expert slept;
-    `predictions` are about all arms, None where it cannot be asked again.
+    `predicted` is the prediction for the drawn arm, None if the expert made none.
+    `predictions` are for all arms, None if the expert cannot be called again.
     """
 
     expert: str
@@ -108,10 +109,10 @@ class RecordedDecision(NamedTuple):
     """The log's record of a decision.
 
     `reward` is the value that counts, from position `counts_since` on; None until then.
-    `context` and `features` of the offer are "erased" where they were, and None where
-    the service does not show them (`context_hidden`). With `explain` there are
-    `experts`, the heaviest first, `notes` about their predictions, and a sentence about
-    their choices.
+    `context` and `features` of the offer are "erased" if they were erased, and None if
+    the service does not show them (`context_hidden`). With `explain`, the record
+    contains `experts` (largest weight first), `notes` about their predictions, and a
+    sentence about their choices.
     """
 
     id: str
@@ -176,7 +177,7 @@ def read_slate_records(answer: Mapping[str, Any]) -> list[RecordedDecision]:
     if "slots" not in answer:
         raise InvalidInput(
             f"slate must be the id of a slate; got {answer.get('id')!r:.80}, which is "
-            "that of a decision"
+            "the id of a decision"
         )
     return [read_record(record) for record in answer["slots"]]
 
@@ -211,7 +212,7 @@ def refusal(status: int, body: bytes) -> OddsmithError:
     code = ""
     try:
         answer = json.loads(body)
-        if "errorDetails" in answer:  # OpenFeature error response
+        if "errorDetails" in answer:  # error response of OpenFeature
             answer = {"error": answer["errorDetails"], "code": answer["errorCode"]}
         own_sentence = str(answer["error"])
         code = str(answer["code"])

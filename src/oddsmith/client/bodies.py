@@ -73,7 +73,7 @@ def context_json(context: object) -> object:
         return _values_json(one(context))
     except RecursionError as error:
         raise InvalidInput(
-            "context must not hold itself, or dicts and lists in each other without end"
+            "context must not contain itself, or endlessly nested dicts and lists"
         ) from error
 
 
@@ -93,14 +93,14 @@ def _values_json(value: object, name: str = "") -> object:
         what = f"{name!r:.60}" if name else "values"
         raise InvalidInput(
             f"{what} must be text, a number, True, False or None; got a "
-            f"{type(value).__name__}: give what matters of it as a number or a word, "
-            "such as its hour or its age in days"
+            f"{type(value).__name__}: convert it to a number or a word, such as its "
+            "hour or its age in days"
         )
     return plain_value
 
 
 def _slot(slot: object) -> dict[str, object]:
-    """A `Slot`, or a dict with its name and other fields of a slot, such as its
+    """Convert a `Slot`, or a dict with a slot's name and other fields such as its
     incumbent."""
     if isinstance(slot, Slot):
         slot = {"name": slot.name, "features": slot.features, "eligible": slot.eligible}
@@ -141,7 +141,7 @@ def encode_body(fields: Mapping[str, object]) -> bytes:
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"what is sent must be JSON with finite numbers; {error}"
+            f"the request must be JSON with finite numbers; {error}"
         ) from error
 
 

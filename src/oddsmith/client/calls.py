@@ -41,8 +41,8 @@ _LOOK = 0.1  # seconds between two requests to the readiness endpoint
 
 
 def new_id() -> str:
-    """Return a new id from the time, so that neighbours in the log have similar ids,
-    and 64 random bits."""
+    """Return a new id: the time, so that neighbours in the log have similar ids, and 64
+    random bits."""
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(8)}"
 
 
@@ -68,16 +68,17 @@ class Calls(Sending):
 
         `arms` are those of this call: a dict of name to features, a list of names, or a
         data frame with a row for each, named by its column `arm` or, in pandas, by its
-        index. Missing values in contexts and features, None, NaN or NA, are sent as
-        null. `odds` asks for those of all arms, which come by themselves up to 100
-        arms. `eligible` restricts the arms. `unit` is the user, or another unit, of a
-        sticky experiment. A `deferred` decision counts once it is activated. In shadow
-        mode `incumbent` is the arm that acts, drawn with `incumbent_odds` (or 1). Where
-        the service is down, `fallback` is answered: an arm, or one drawn from a dict of
-        odds; it is reported later as an incumbent's decision (`report`). A fallback has
-        an id of its own: send rewards with the `id` of the answer.
+        index. Missing values in contexts and features (None, NaN or NA) are sent as
+        null. `odds` requests the propensities of all arms, which are included by
+        default up to 100 arms. `eligible` restricts the arms. `unit` is the user, or
+        another unit, of a sticky experiment. A `deferred` decision counts once it is
+        activated. In shadow mode `incumbent` is the arm that acts, drawn with
+        `incumbent_odds` (or 1). If the service is down, the result is `fallback`: an
+        arm, or one drawn from a dict of propensities. The client reports it later as an
+        incumbent's decision (`report`). A fallback has an id of its own: send rewards
+        with the `id` of the result.
         """
-        # a decision by unit gets its id from the service
+        # The service derives the id of a decision by unit.
         own_id = new_id() if unit is None else None
         fields = {
             "id": id or own_id,
@@ -95,8 +96,8 @@ class Calls(Sending):
             return self._post("/v1/decide", fields, ServedDecision)
         if incumbent is not None or incumbent_odds is not None:
             raise InvalidInput(
-                "fallback must be left out where an incumbent acts: its arm is what is "
-                "shown"
+                "fallback must be left out if an incumbent acts, because the "
+                "incumbent's arm is shown"
             )
         _check_id_is_free(id, deferred)
         choice = read_fallback(fallback, allowed)  # type: ignore[arg-type]
@@ -126,11 +127,12 @@ class Calls(Sending):
         """Decide for each slot of a page in one commit. Repeating an id returns the
         first decisions.
 
-        `slots` is how many there are, or a list of `Slot`, or of dicts, which may have
-        the `incumbent` of a slot. Each has a reward of its own, by the id of its
-        decision. `unit` is the visitor, where a holdout is by unit. `fallback` is a
-        list with an arm for each slot, or a dict of odds from which slots are drawn in
-        order, each from the arms that are left. The rest is as in `decide`.
+        `slots` is the number of slots, or a list of `Slot` or of dicts, which may
+        contain the `incumbent` of a slot. Each slot has its own reward, by the id of
+        its decision. `unit` is the visitor, if a holdout is by unit. `fallback` is a
+        list with an arm for each slot, or a dict of propensities from which the slots
+        are drawn in order, each from the remaining arms. The other arguments are those
+        of `decide`.
         """
         fields = {
             "id": id or new_id(),
@@ -163,10 +165,10 @@ class Calls(Sending):
         """Make up to 1,000 decisions in one commit. Each is a dict with the arguments
         of `decide`; results are in order.
 
-        `arms` are those of all entries that have none of their own.
+        `arms` apply to all entries without their own.
 
-        An entry that is refused is an exception in the list, returned and not raised:
-        the others stand.
+        A rejected entry is returned as an exception in the list; the other decisions
+        are stored.
         """
         fields: dict[str, object] = {
             "decisions": [_decision_entry(entry) for entry in decisions]
@@ -189,9 +191,9 @@ class Calls(Sending):
         """Send the reward of a decision in the units of the policy file, amounts of its
         metrics, or both. They may arrive before the decision, or much later.
 
-        A slot's decision is also known by its `slate` and the slot's name or number, in
-        place of `id`. The same again has no effect; another value is a `Conflict`.
-        Where parts are summed, `key` tells them apart.
+        `slate` and the slot's name or number also identify a slot's decision, in place
+        of `id`. Repeating a reward has no effect; another value is a `Conflict`. If
+        rewards of several parts are summed, `key` identifies the part.
         """
         fields = {
             "id": id,
@@ -214,8 +216,8 @@ class Calls(Sending):
         """Send up to 1,000 rewards in one commit. Each is a dict with the arguments of
         `reward`; results are in order.
 
-        An entry that is refused is an exception in the list, returned and not raised:
-        the others stand.
+        A rejected entry is returned as an exception in the list; the other rewards are
+        stored.
         """
         entries = [reward_entry(entry) for entry in rewards]
         read = partial(read_batch, StoredEvent)
@@ -264,8 +266,8 @@ class Calls(Sending):
         """Report fallback decisions that are not in the log yet, with their rewards and
         activations.
 
-        Every call that is answered does some of it, and `close` the rest. Entries that
-        cannot be sent now stay here.
+        Every successful call sends some of them, and `close` sends the rest. Entries
+        that cannot be sent now stay in the client.
         """
         return self._report()
 
@@ -306,7 +308,8 @@ class Calls(Sending):
         """Return a page of decisions, newest first. Pass its `before` to get the next
         page.
 
-        `arm` and `reward` ("none" or "some") choose among 5,000 decisions a page.
+        `arm` and `reward` ("none" or "some") select decisions, among 5,000 decisions
+        per page.
         """
         return self._get(
             "/v1/decisions", dict, before=before, limit=limit, arm=arm, reward=reward
@@ -398,6 +401,5 @@ def _check_id_is_free(id: str | None, deferred: bool) -> None:
     # another arm for it.
     if id is not None and deferred:
         raise InvalidInput(
-            "id must be left out where a deferred decision has a fallback; got "
-            f"{id!r:.60}"
+            f"id must be left out if a deferred decision has a fallback; got {id!r:.60}"
         )

@@ -33,7 +33,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-# close idle connections after 4 seconds, because the service closes them after 5
+# Close idle connections after 4 seconds, because the service closes them after 5.
 _IDLE = 4.0
 
 
@@ -63,7 +63,7 @@ class _Base:
         self._http: Any = make(base_url=self.url, headers=_headers(key), limits=limits)
 
     def __repr__(self) -> str:
-        # omit the key, because a repr may end up in logs
+        # Omit the key, because a repr may end up in logs.
         return f"{type(self).__name__}({self.url!r})"
 
     @staticmethod
@@ -127,14 +127,14 @@ def _later(
 class Client(_Base):
     """A client of the decision service at `url`; thread-safe.
 
-    `key` is an API key. `experiment` may be left out where the service has one. A call
-    without an answer (no connection, time-outs, 408, 429, 502, 503, 504, 507) is sent
-    again for `timeout` seconds, or up to `retries` times where they are given, after
-    growing pauses and what Retry-After asks for. That is safe: every event has an id,
-    which the client makes where none is given, and the service keeps it once. No try
-    begins later than `timeout` seconds after the call, or waits for the network for
-    longer than is then left. What is refused is raised: `Conflict` where another value
-    was kept before, `InvalidInput`, and `ServiceError` for the rest.
+    `key` is an API key. `experiment` may be left out if the service has only one. A
+    call without an answer (no connection, time-outs, 408, 429, 502, 503, 504, 507) is
+    repeated for `timeout` seconds, or up to `retries` times if given, after growing
+    pauses that respect Retry-After. Repeating is safe: every event has an id, which the
+    client creates if none is given, and the service stores it once. No try begins later
+    than `timeout` seconds after the call, or waits for the network longer than the
+    remaining time. Rejected calls raise `Conflict` if another value was stored before,
+    `InvalidInput`, or `ServiceError` for all other errors.
 
     >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
     ...     decided = client.decide({"hour": 9, "device": "phone"})
@@ -249,7 +249,7 @@ class AsyncClient(_Base):
             return answer
 
     async def close(self) -> None:
-        """Report fallback decisions that wait, and let go of the connections."""
+        """Report pending fallback decisions, and close the connections."""
         if self._calls.outbox:
             self._warn(await self.report())
         await self._http.aclose()
@@ -263,7 +263,7 @@ class AsyncClient(_Base):
 
 def _checked_url(url: str) -> str:
     if not _is_service_url(url):
-        # remove user and password, because the text may end up in logs
+        # Remove user and password, because the text may end up in logs.
         public = str(url).rpartition("@")[2]
         raise InvalidInput(
             "url must be like http://127.0.0.1:8000, without a user or a query; got "
@@ -289,6 +289,6 @@ def _headers(key: str | None) -> dict[str, str]:
         return headers
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise InvalidInput(
-            "key must be one that `oddsmith keys create` has shown; got something else"
+            "key must be one that `oddsmith keys create` printed; got something else"
         )
     return headers | {"authorization": f"Bearer {key}"}

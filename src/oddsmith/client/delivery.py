@@ -1,5 +1,5 @@
-"""Sending calls: after pending entries of the outbox, and with a fallback if the
-service does not answer."""
+"""Send calls: pending entries of the outbox first, and a fallback if the service does
+not answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,13 +42,13 @@ class Sending:
         id: str | None,
         activation: Callable[[A], dict[str, object]] | None,
     ) -> Steps[A]:
-        """Return the answer to a deferred request, and activate it; else the `earlier`
-        answer for the id; else the fallback.
+        """Return the answer to a deferred request and activate it; otherwise the
+        `earlier` answer for the id; otherwise the fallback.
 
-        A request without an answer may have been decided. That decision was not shown,
-        so it must never count. Under an `id` of the caller's, an answer that is not new
-        may be such a decision: it is not activated here. The call that made it has
-        done so if it was shown.
+        A request without an answer may have been decided by the service. That decision
+        was not shown, so it must never count. For an `id` chosen by the caller, an
+        answer that is not new may be such a decision, so it is not activated here: the
+        call that made it activated it if it was shown.
         """
         end = self.patience.clock() + self.patience.timeout
         if earlier is not None and is_fallback(earlier):
@@ -158,7 +158,7 @@ class Sending:
         self, fields: Mapping[str, object], read: Callable[[Any], T]
     ) -> Steps[T]:
         """Request a deferred decision that has a fallback. The decision counts only
-        once its response has arrived; give up soon if no service is listening."""
+        once its response has arrived. If no service is listening, give up soon."""
         patience = self.patience
         if patience.retries is None:
             patience = replace(patience, retries=_SOON)

@@ -25,7 +25,7 @@ DOWN = frozenset({0, 502, 503, 504, 507})
 """HTTP statuses of an unavailable service; 0 means no response."""
 
 
-_MOST = 1_000  # ids whose first decision is remembered
+_MOST = 1_000  # number of ids whose first decision is remembered
 A = TypeVar("A", ServedDecision, ServedSlate)
 
 
@@ -39,10 +39,10 @@ class Fallback(NamedTuple):
 class FirstAnswers:
     """The first answers for the caller's ids, at most the last 1,000.
 
-    The same id again gets the first answer. After a fallback the service is not asked:
-    rewards that were sent for this id meanwhile may be those of the fallback. If the
-    service does not answer, an earlier decision for the id is used again. Safe to use
-    from threads.
+    The same id again gets the first answer. After a fallback the service is not asked
+    again, because rewards sent for this id in the meantime may belong to the fallback.
+    If the service does not answer, an earlier decision for the id is used again.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -70,8 +70,8 @@ class FirstAnswers:
         for decision in _decisions(answer):
             if allowed is not None and decision.arm not in allowed:
                 raise Conflict(
-                    f"id {id!r:.140} was answered with arm {decision.arm!r:.60}, which "
-                    "is not allowed now; allow it, or ask with another id"
+                    f"id {id!r:.140} was answered with arm {decision.arm!r:.60}, "
+                    "which is not allowed now; allow it, or use another id"
                 )
         return answer
 
@@ -97,7 +97,7 @@ def read_fallback(
     Fallback(arm='sports', odds={'sports': 1.0})
     """
     named = {fallback: 1.0} if isinstance(fallback, str) else fallback
-    odds = _odds_of(named, "an arm, or a dict of arms to their odds")
+    odds = _odds_of(named, "an arm, or a dict of arms to their propensities")
     _check_allowed([arm for arm, share in odds.items() if share], allowed)
     return _draw(odds)
 
@@ -121,8 +121,8 @@ def read_slate_fallback(
     slots_of([Slot(entry.get("name")) for entry in entries])  # type: ignore[arg-type]
     if any("incumbent" in entry for entry in entries):
         raise InvalidInput(
-            "fallback must be left out where an incumbent acts: its arms are what is "
-            "shown"
+            "fallback must be left out if an incumbent acts, because the incumbent's "
+            "arms are shown"
         )
     if isinstance(fallback, Mapping):
         fallbacks = _draw_in_order(fallback, entries)
@@ -146,7 +146,7 @@ def _by_slot(fallback: object, slots: int) -> list[Fallback]:
         )
     if len(set(arms)) < slots:
         raise InvalidInput(
-            f"fallback must have another arm in each slot; got {fallback!r:.60}"
+            f"fallback must have a different arm in each slot; got {fallback!r:.60}"
         )
     return [Fallback(arm, {arm: 1.0}) for arm in arms]
 
@@ -160,17 +160,17 @@ def _draw_in_order(
 ) -> list[Fallback]:
     """Draw an arm for each slot from the remaining ones, in proportion to their
     propensities."""
-    odds = _odds_of(fallback, "a list of arms, or a dict of arms to their odds")
+    odds = _odds_of(fallback, "a list of arms, or a dict of arms to their propensities")
     remaining = {arm: share for arm, share in odds.items() if share}
     if len(remaining) < len(slots):
         raise InvalidInput(
-            f"fallback must have odds for at least {len(slots)} arms, one a slot; got "
-            f"{len(remaining)}"
+            f"fallback must have propensities for at least {len(slots)} arms, one per "
+            f"slot; got {len(remaining)}"
         )
     if any("eligible" in slot for slot in slots):
         raise InvalidInput(
-            "fallback must be a list with an arm for each slot where a slot has "
-            "eligible arms; got odds"
+            "fallback must be a list with an arm for each slot if a slot has "
+            "eligible arms; got a dict of propensities"
         )
     fallbacks = []
     for _ in slots:
@@ -198,7 +198,7 @@ def _odds_of(value: object, allowed: str) -> dict[str, float]:
     }
     total = sum(odds.values())
     if not isclose(total, 1.0, rel_tol=0, abs_tol=1e-9):
-        raise InvalidInput(f"odds of fallback must sum to 1; got {total:.6g}")
+        raise InvalidInput(f"propensities of fallback must sum to 1; got {total:.6g}")
     return odds
 
 

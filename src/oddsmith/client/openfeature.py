@@ -44,7 +44,7 @@ def _sdk(module: str) -> Any:
 
 try:
     _Provider = _sdk("provider").AbstractProvider
-except MissingExtra:  # raised again when a provider is made
+except MissingExtra:  # raised again when a provider is created
     _Provider = object
 
 
@@ -60,14 +60,15 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
     """A provider for `openfeature.api.set_provider` that uses the service at `url`; see
     docs/howto/feature-flags.md.
 
-    A flag is a sticky experiment and `targeting_key` its unit. An evaluation is an
-    exposure: its decision counts once its answer is here. With `deferred` it counts
-    once something is tracked. `track` sends a reward, `details.value` or 1, to the
-    decisions that the unit was given here; of an event among `exposures` it sends no
-    reward, only that they were shown. A flag whose last evaluation for the unit failed
-    showed the default of the program and gets nothing. Where `events` are given, those
-    of other names are passed over. Attributes of the details: `flag` names the only
-    flag that is meant, `key` a part of a reward that is summed up.
+    A flag is a sticky experiment, and `targeting_key` is its unit. An evaluation is an
+    exposure: its decision counts once the client has received it. With `deferred` it
+    counts once an event is tracked. `track` sends a reward, `details.value` or 1, to
+    the decisions that this provider gave to the unit; for an event among `exposures` it
+    sends no reward and only marks them as shown. If the last evaluation of a flag for
+    the unit failed, the program showed its default, so `track` sends nothing. If
+    `events` are given, events with other names are ignored. Attributes of the details:
+    `flag` restricts the event to one flag, `key` identifies a part of a reward that is
+    summed.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         self._deferred = deferred
         self._exposures = frozenset(exposures)
         self._events = None if events is None else frozenset(events) | self._exposures
-        # decisions by unit and flag; None if the program's default value was returned
+        # Decisions by unit and flag; None if the program's default value was returned.
         self._decisions: OrderedDict[str, dict[str, _FlagDecision | None]]
         self._decisions = OrderedDict()
         self._lock = threading.Lock()
@@ -160,9 +161,9 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         """Send the reward or exposure for the unit's decisions; an error is only
         logged.
 
-        A unit whose decision was made in another process is looked up where `flag` is
-        named: it keeps its decision. That must count already, because only the other
-        process knows whether it was shown.
+        If another process requested the unit's decision, it is fetched if `flag` is
+        named, because the unit keeps its decision. That decision must count already,
+        because only the other process knows whether it was shown.
         """
         if self._events is not None and tracking_event_name not in self._events:
             return
@@ -179,8 +180,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             key = str(attributes.get("key", ""))
             for decision in self._decisions_of(unit, evaluation_context, flag):
                 self._send(unit, decision, None if is_exposure else reward, key)
-        # an error while tracking must not interrupt the program, for instance a
-        # purchase
+        # An error while tracking must not interrupt the program, for instance a
+        # purchase.
         except Exception as error:
             _log.warning(
                 "event %r could not be tracked: %s", tracking_event_name, error
@@ -207,13 +208,13 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
             return [decision for decision in by_flag.values() if decision is not None]
         if not isinstance(flag, str):
             raise InvalidInput(
-                f"unit {unit!r:.60} was given no flag here; name it: "
+                f"unit {unit!r:.60} has no flag in this provider; name it: "
                 "details.add('flag', …)"
             )
         decision = by_flag[flag] if flag in by_flag else self._look_up(flag, context)
         if decision is None:
             raise InvalidInput(
-                f"unit {unit!r:.60} was last given the default of flag {flag!r:.60}, "
+                f"unit {unit!r:.60} last received the default of flag {flag!r:.60}, "
                 "which is not an arm of the service"
             )
         return [decision]
@@ -224,8 +225,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         decision = _decision_in(answer)
         if not decision.counts:  # retry, because the response may have been lost
             raise InvalidInput(
-                f"unit {self._unit_of(context)!r:.60} was never given flag "
-                f"{flag!r:.60}, or its exposure was not tracked where it was"
+                f"unit {self._unit_of(context)!r:.60} never received flag "
+                f"{flag!r:.60}, or the other process did not track its exposure"
             )
         return decision
 
@@ -282,8 +283,8 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         if not decision.counts:
             calls = self._client._calls
             about = {"experiment": decision.experiment, "id": decision.id}
-            # the service has erased the context: keep the arm, although the decision
-            # does not count any more
+            # The service has erased the context: keep the arm, although the decision
+            # does not count any more.
             with suppress(InvalidInput):
                 self._client._drive(calls.activate_now(about, calls.patience.timeout))
         return decision._replace(counts=True)
@@ -305,7 +306,7 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
         unit = None if context is None else context.targeting_key
         if not unit:
             raise self._errors.TargetingKeyMissingError(
-                "targeting_key must be given: it is the unit that keeps its arm"
+                "targeting_key must be given: it is the unit, which keeps its arm"
             )
         return str(unit)
 

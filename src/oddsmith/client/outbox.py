@@ -1,8 +1,8 @@
 """The outbox of a client: decisions made while the service was unavailable, with their
 rewards and activations.
 
-They are kept in memory, in order, and sent once the service answers again. No network,
-no sleep, no thread: as in `tries`, a generator yields the requests.
+Entries are kept in memory, in order, and sent once the service answers again. The
+module uses no network, sleep or thread: as in `tries`, a generator yields the requests.
 """
 
 import json
@@ -34,10 +34,10 @@ _ROUTES = {
     "reward": _Route("/v1/reward/batch", "rewards"),
     "activation": _Route("/v1/activate", ""),
 }
-# maximum entries and bytes of an outbox
+# Maximum entries and bytes of an outbox.
 _MOST = 10_000
 _MOST_BYTES = 64 << 20
-# maximum entries and bytes per request
+# Maximum entries and bytes per request.
 _CHUNK = 100
 _CHUNK_BYTES = 500_000
 
@@ -46,9 +46,9 @@ class Reported(NamedTuple):
     """Counts of fallback decisions, their rewards and activations since the client was
     created.
 
-    `sent` are in the log and `waiting` are in the outbox. The service refused the
-    `refused` ones, and `dropped` ones were the oldest when there was no room for more:
-    neither is in the log.
+    `sent` ones are in the log and `waiting` ones are in the outbox. The service
+    rejected the `refused` ones. The `dropped` ones were the oldest when the outbox was
+    full. Neither of the last two is in the log.
     """
 
     sent: int
@@ -97,11 +97,11 @@ class Outbox:
                 oldest = self._entries.pop(next(iter(self._entries)))
                 self._bytes -= len(oldest.body)
                 self._dropped += 1
-                # warn at the first dropped entry, and each time the count doubles
+                # Warn at the first dropped entry, and each time the count doubles.
                 if self._dropped.bit_count() == 1:
                     _log.warning(
-                        "%d fallback decisions, rewards or activations had no room: "
-                        "dropped",
+                        "%d fallback decisions, rewards or activations were dropped "
+                        "because the outbox was full",
                         self._dropped,
                     )
 
@@ -123,7 +123,7 @@ class Outbox:
         """Send the entries in at most this many requests; stop if the service does not
         answer.
 
-        One thread does this at a time; another finds nothing to do.
+        Only one thread does this at a time; for another, the call does nothing.
         """
         with self._lock:
             if self._sending:
@@ -134,7 +134,7 @@ class Outbox:
                 yield from self._send(chunk, experiment, patience)
                 chunks = None if chunks is None else chunks - 1
         except ServiceError as error:
-            _log.info("fallback decisions are kept for later: %s", error)
+            _log.info("fallback decisions are kept and reported later: %s", error)
         finally:
             self._sending = False
 

@@ -1,10 +1,9 @@
 """Retry logic of a call: when to send, how long to wait, when to give up. It does not
 use network, sleep or threads itself.
 
-A generator yields what is to be sent and is given what came back; the client sleeps and
-sends, with or without `await`. Every request of the client names its event (a decision
-its id, a correction its key), so sending it again is always safe, also where only the
-answer was lost.
+A generator yields requests and receives responses; the client sleeps and sends, with or
+without `await`. Every request of the client has an id (a decision its id, a correction
+its key), so repeating it is always safe, even if only the response was lost.
 """
 
 import json
@@ -27,8 +26,8 @@ AGAIN = frozenset({0, 408, 429, 502, 503, 504, 507})
 """HTTP statuses worth a retry; 0 means no response."""
 
 _HALF = (
-    "the first try has half of it, and a batch takes as long as its decisions one by "
-    "one"
+    "the first try has half of the timeout, and a batch takes as long as its "
+    "decisions one by one"
 )
 _FIRST = 0.1  # seconds before the second try; the pause doubles up to _LONGEST
 _LONGEST = 2.0
@@ -137,7 +136,7 @@ def _read_answer(reply: Reply, read: Callable[[Any], T]) -> T:
         return read(json.loads(reply.body))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ServiceError(
-            f"the answer must be that of an oddsmith service; got {reply.body[:60]!r}",
+            f"the response must come from an oddsmith service; got {reply.body[:60]!r}",
             200,
         ) from error
 

@@ -1,4 +1,4 @@
-"""The lab: simulated worlds with known truth and exact regret."""
+"""Simulated worlds with known mean rewards and exact regret."""
 
 from oddsmith.lab.bayes import BayesRegret, bayes_regret
 from oddsmith.lab.delays import GeometricDelay

@@ -1,4 +1,4 @@
-"""Bayes regret: the truth is drawn from one prior, and the policy starts from
+"""Bayes regret: the right expert is drawn from one prior, and the policy starts with
 another."""
 
 from typing import NamedTuple
@@ -19,8 +19,8 @@ __all__ = ["BayesRegret", "bayes_regret"]
 
 
 class BayesRegret(NamedTuple):
-    """Mean regret over truths drawn from p*, its standard error, the surprise H(p*) +
-    KL(p*, p), and the runs."""
+    """Mean regret over experts drawn from p*, its standard error, the cross entropy
+    H(p*) + KL(p*, p), and the number of runs."""
 
     mean: float
     error: float
@@ -37,10 +37,10 @@ def bayes_regret(
     seed: int = 0,
     delay: int | Delay = 0,
 ) -> BayesRegret:
-    """The cost of the policy's prior p when each run's truth is an expert drawn from
-    `true_prior` p* (Corollary 2).
+    """Return the mean regret of a policy with prior p if each run's right expert is
+    drawn from `true_prior` p* (Corollary 2).
 
-    The policy's experts are a table, and any expert can be the truth; contexts are
+    The policy's experts must be a table, whose experts can be right; contexts are
     uniform.
 
     >>> import oddsmith as od
@@ -61,8 +61,8 @@ def bayes_regret(
     is_gts = isinstance(policy, GeneralizedThompsonSampling)
     if not is_gts or not isinstance(policy.experts, TableExperts):
         raise InvalidInput(
-            "policy must be GeneralizedThompsonSampling over TableExperts, which can "
-            "be the truth"
+            "policy must be GeneralizedThompsonSampling over TableExperts, whose "
+            "experts can be right"
         )
     table = policy.experts.table
     n_experts = table.shape[1]

@@ -1,5 +1,5 @@
-"""Validation of policies and worlds in a simulation, several steps at once, because a
-check per step would be slow."""
+"""Checks of policies and worlds in a simulation. Each check covers several steps,
+because a check per step would be slow."""
 
 import inspect
 from collections.abc import Callable
@@ -29,12 +29,13 @@ __all__ = [
 ]
 
 _STEPS = 256  # maximum number of steps per check
-_SUM = 1e-9  # if all sums of propensities are this close to 1, skip the slower test
-_NUMBERS = 2**16  # maximum numbers collected for one check (at least one step)
+_SUM = 1e-9  # skip the slower test if all sums of propensities are this close to 1
+# maximum numbers collected for one check, except that it has at least one step
+_NUMBERS = 2**16
 
 
 class _Call(NamedTuple):
-    """How the simulation calls a method of a world."""
+    """The parameters with which the simulation calls a method of a world."""
 
     parameters: str
     arguments: tuple[int | None, ...]
@@ -46,17 +47,18 @@ _CALLS = {
 }
 
 Check = Callable[[Array, int], None]
-"""Refuses wrong values (steps, …) of consecutive steps; the number is that of the
-first step."""
+"""A function that raises an error for wrong values (steps, …) of consecutive steps. Its
+second argument is the number of the first step."""
 
 ABSENT = object()
-"""A part of a step that was not made yet; None may be what a policy returned."""
+"""Marks a part of a step that has not been computed yet. None cannot do so, because a
+policy may return it."""
 
 
 @dataclass
 class StepParts:
-    """The parts of a step so far, in the order in which they are made; the others are
-    those of the step before."""
+    """The parts of a step, in the order in which they are computed. Parts after the
+    failing one are still those of the previous step."""
 
     runs: int
     noise: Noise | None = None
@@ -67,8 +69,8 @@ class StepParts:
 
 
 class StepChecks:
-    """Copies the values of consecutive steps, and checks them together: one array of
-    this shape for each step, or two, one below the other.
+    """Collect arrays of consecutive steps and check them together. Each step has one
+    array of this shape, or two, which are stacked vertically.
 
     >>> def check(values, first):
     ...     print(values.tolist(), first)
@@ -94,9 +96,10 @@ class StepChecks:
         self._waiting = 0
 
     def add(self, upper: Array, lower: Array | None = None) -> None:
-        """Take the arrays of the next step; check if there are enough steps."""
-        # two assignments take half as long as np.concatenate, and this runs in every
-        # step
+        """Add the arrays of the next step, and check all collected ones if there are
+        enough."""
+        # Two assignments take half as long as np.concatenate, and this runs in every
+        # step.
         step = self._waiting
         if upper.shape != self._shape:
             raise ValueError(f"got shape {upper.shape}")
@@ -110,7 +113,7 @@ class StepChecks:
             self.flush()
 
     def flush(self) -> None:
-        """Check the remaining values."""
+        """Check the remaining arrays."""
         first = self._first
         values = self._values[: self._waiting]
         self._first += self._waiting
@@ -120,16 +123,16 @@ class StepChecks:
 
 
 def step_check(policy: object, world: object) -> Check:
-    """The check of a policy's odds and, below them, a world's means (steps, 2 · runs,
-    K)."""
+    """Return a check of a policy's propensities and, below them, a world's means
+    (steps, 2 · runs, K)."""
     check_odds = odds_check(policy)
 
     def check(values: Array, first: int) -> None:
         n_runs = values.shape[1] // 2
         odds = values[:, :n_runs]
         means = values[:, n_runs:]
-        # fast test: propensities and means are both in [0, 1], so one pass usually
-        # checks both
+        # Propensities and means are both in [0, 1], so one pass over the array checks
+        # both in the usual case.
         is_in_range = values.min() >= 0 and values.max() <= 1
         row_sums = values @ np.ones(values.shape[-1])
         deviations = np.abs(row_sums[:, :n_runs] - 1)
@@ -149,22 +152,23 @@ def step_check(policy: object, world: object) -> Check:
 
 
 def odds_check(policy: object) -> Check:
-    """The check of a policy's odds (steps, runs, K)."""
+    """Return a check of a policy's propensities (steps, runs, K)."""
 
     def check(values: Array, first: int) -> None:
         fault = odds_fault(values)
         if fault is not None:
             (step, run), text = fault
             raise InvalidInput(
-                f"odds of {policy_name(policy)} must be at least 0 and sum to 1; got "
-                f"{text} at step {first + step}, run {run}"
+                f"propensities of {policy_name(policy)} must be at least 0 and sum to "
+                f"1; got {text} at step {first + step}, run {run}"
             )
 
     return check
 
 
 def check_rewards_in_range(source: object, rewards: Array) -> None:
-    """Refuse rewards (steps, runs) of a noise or world that are outside [0, 1]."""
+    """Raise an error if rewards (steps, runs) of a noise or world are outside [0,
+    1]."""
     if not rewards.size:
         return
     fault = range_fault(rewards)
@@ -177,8 +181,8 @@ def check_rewards_in_range(source: object, rewards: Array) -> None:
 
 
 def check_states(world: object, states: Ints, n_states: int) -> None:
-    """Refuse states (steps + 1, runs) of an episode that are not from 0 to S - 1; the
-    first row is where it begins."""
+    """Raise an error if states (steps + 1, runs) of an episode are not from 0 to S - 1.
+    The first row contains the initial states."""
     is_wrong = (states < 0) | (states >= n_states)
     if not is_wrong.any():
         return
@@ -191,7 +195,8 @@ def check_states(world: object, states: Ints, n_states: int) -> None:
 
 
 def check_shape(what: str, values: Any, shape: tuple[int, ...], step: int) -> None:
-    """Refuse values of one step that are no array of numbers of this shape."""
+    """Raise an error if the values of one step are not an array of numbers of this
+    shape."""
     is_array = isinstance(values, np.ndarray)
     if is_array and values.dtype.kind not in "fiub":
         raise InvalidInput(
@@ -206,14 +211,15 @@ def check_shape(what: str, values: Any, shape: tuple[int, ...], step: int) -> No
 
 
 def check_world(world: object) -> None:
-    """Refuse an object that is no world, and a world that lacks something."""
+    """Raise an error if an object is not a world or lacks an attribute or method of a
+    world."""
     kind = type(world)
     if not isinstance(world, World):
         raise InvalidInput(
-            "world must have n_arms, context and means (name World as base); got "
-            f"{kind.__name__}"
+            "world must have n_arms, context and means (use World as base class); "
+            f"got {kind.__name__}"
         )
-    # World only declares the field, so a user's subclass may lack it
+    # World only declares the field, so a user's subclass may lack it.
     if not hasattr(world, "n_arms"):
         raise InvalidInput(
             f"world must have n_arms, the number of its arms; {kind.__name__} has none"
@@ -228,7 +234,8 @@ def check_world(world: object) -> None:
 
 
 def _check_parameters(world: World, verb: str) -> None:
-    """Refuse a method that cannot be called as the simulation calls it."""
+    """Raise an error if a method does not accept the arguments that the simulation
+    passes."""
     call = _CALLS[verb]
     signature = inspect.signature(getattr(world, verb))
     try:
@@ -241,8 +248,8 @@ def _check_parameters(world: World, verb: str) -> None:
 
 
 def check_step(policy: object, world: World, step: int, parts: StepParts) -> None:
-    """Refuse the first wrong part of a step that failed, in the order in which they
-    are made: context, odds, means and rewards."""
+    """Raise an error for the first wrong part of a failed step, in the order of their
+    computation: context, propensities, means, rewards."""
     runs = parts.runs
     shape = (runs, world.n_arms)
     if parts.context is not ABSENT:
@@ -260,9 +267,10 @@ def check_step(policy: object, world: World, step: int, parts: StepParts) -> Non
 def _check_odds_shape(
     policy: object, odds: Any, step: int, shape: tuple[int, int]
 ) -> None:
-    """Refuse odds that are no array (runs, K), nor one row (K,) for all runs."""
+    """Raise an error if propensities are neither an array (runs, K) nor one row (K,)
+    for all runs."""
     n_arms = shape[1]
-    # a user's policy may return any type
+    # A user's policy may return any type.
     values = getattr(odds, "propensities", odds)
     values_shape = getattr(values, "shape", None)
     if values_shape and values_shape[-1] != n_arms:
@@ -271,11 +279,11 @@ def _check_odds_shape(
             f"{policy_name(policy)} has {values_shape[-1]}"
         )
     if values_shape != (n_arms,):
-        check_shape(f"odds of {policy_name(policy)}", values, shape, step)
+        check_shape(f"propensities of {policy_name(policy)}", values, shape, step)
 
 
 def _check_context(world: World, context: Any, step: int, runs: int) -> None:
-    """Refuse contexts of one step that are not one for each run."""
+    """Raise an error if a step does not have one context per run."""
     if isinstance(context, np.ndarray | list):
         is_single = isinstance(context, np.ndarray) and context.ndim == 0
         got = "one" if is_single else len(context)
@@ -289,7 +297,8 @@ def _check_context(world: World, context: Any, step: int, runs: int) -> None:
 
 
 def _check_offers(world: World, context: Any, step: int) -> None:
-    """Refuse a context that is no list of offers, or has an offer of too many arms."""
+    """Raise an error if a context is not a list of offers, or an offer has too many
+    arms."""
     wrong = [context]
     if isinstance(context, list):
         wrong = []
@@ -304,8 +313,8 @@ def _check_offers(world: World, context: Any, step: int) -> None:
 
 
 def offered_means(world: World, context: Any, means: Any) -> Any:
-    """The means (runs, K) of arms in offers, with 0 behind the last arm of each: no arm
-    has odds there."""
+    """Return the means (runs, K) of the offered arms. Columns after the last arm of an
+    offer are 0, because these arms are never drawn."""
     shape = (len(context), world.n_arms)
     if not isinstance(means, np.ndarray) or means.shape != shape:
         return means

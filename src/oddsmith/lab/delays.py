@@ -1,4 +1,4 @@
-"""Delays of rewards: fixed or random numbers of steps."""
+"""Delays of rewards, as fixed or random numbers of steps."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -12,20 +12,20 @@ __all__ = ["Arrivals", "Delay", "GeometricDelay", "arrivals"]
 
 
 class Delay(Protocol):
-    """The delay of the reward of each step."""
+    """A function that returns the delay of each step's reward."""
 
     def __call__(self, steps: int, rng: np.random.Generator) -> Ints:
-        """Return delays in steps (T,); 0 for a reward that arrives before the next
+        """Return delays in steps (T,). A reward with delay 0 arrives before the next
         decision."""
         ...
 
 
 @dataclass(frozen=True)
 class GeometricDelay:
-    """Random delays 0, 1, 2, … with this mean: at every step a waiting reward arrives
-    with the same probability.
+    """Random delays 0, 1, 2, … with this mean (geometric distribution): at every step a
+    pending reward arrives with the same probability.
 
-    `simulate` draws them once for each step, for all runs of a seed together.
+    `simulate` draws one delay per step, which all runs of a seed share.
 
     >>> GeometricDelay(0)(3, np.random.default_rng(0))
     array([0, 0, 0])
@@ -41,16 +41,16 @@ class GeometricDelay:
 
 
 class Arrivals(NamedTuple):
-    """Decisions 0 … T-1 in the order in which their rewards arrive, and how many have
-    arrived after each step."""
+    """Decisions 0 … T-1 in the order in which their rewards arrive, and the number of
+    rewards that have arrived after each step."""
 
     order: Ints
     arrived: Ints
 
 
 def arrivals(delay: int | Delay, steps: int, rng: np.random.Generator) -> Arrivals:
-    """When each reward is learnt; rewards of the same step are learnt in the order of
-    their decisions.
+    """Return the order in which rewards arrive. Rewards that arrive in the same step
+    are ordered by decision.
 
     >>> arrivals(1, 3, np.random.default_rng(0))
     Arrivals(order=array([0, 1]), arrived=array([0, 1, 2]))

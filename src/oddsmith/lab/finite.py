@@ -1,5 +1,5 @@
-"""Finite worlds in one compiled call: GTS over a table of experts in a table of means,
-drawing the same arms."""
+"""Compiled simulation of finite worlds: GTS over a table of experts in a table of
+means. It draws the same arms as the step-by-step simulation."""
 
 from typing import NamedTuple
 
@@ -17,12 +17,12 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["FiniteRuns", "play", "suits"]
 
-# expert-steps between two checks of the progress: about a second
+# Expert-steps between two checks of the progress, about a second.
 _AT_ONCE = 300_000_000
 
 
 class FiniteRuns(NamedTuple):
-    """Regret, arms and rewards (T, runs), and the log weights (runs, N) at the end."""
+    """Regret, arms and rewards (T, runs), and the final log weights (runs, N)."""
 
     regret: Array
     arms: Ints
@@ -31,9 +31,9 @@ class FiniteRuns(NamedTuple):
 
 
 def suits(policy: Policy, world: World) -> bool:
-    """Whether the compiled path can do it: plain GTS with log or square loss, tables
-    without ties and sleepers."""
-    # compare exact types, because a subclass may behave differently
+    """Return whether the compiled simulation supports the policy and world: plain GTS
+    with log or square loss, and tables without ties or missing predictions."""
+    # Compare exact types, because a subclass may behave differently.
     if kernels.compiled() is None or type(world) is not TableWorld:
         return False
     if type(policy) is not GeneralizedThompsonSampling or policy.loss_twin is None:
@@ -44,8 +44,8 @@ def suits(policy: Policy, world: World) -> bool:
     n_contexts, _, n_arms = experts.table.shape
     if (n_contexts, n_arms) != world.table.shape:
         return False
-    # leave predictions of 0 and 1 to the numpy code: they can give an expert a weight
-    # of 0
+    # Leave predictions of 0 and 1 to the numpy code, because they can give an expert a
+    # weight of 0.
     table = experts.table
     return bool(table.min() > 0 and table.max() < 1)
 
@@ -59,13 +59,13 @@ def play(
     coins: Array,
     due: Arrivals,
 ) -> FiniteRuns:
-    """All runs: `contexts`, the draws' `uniforms` and the rewards' `coins` are (T,
-    runs)."""
+    """Simulate all runs. `contexts`, the `uniforms` of the draws and the `coins` of the
+    rewards are (T, runs)."""
     from oddsmith.lab.finite_kernel import play as compiled_play
 
     steps, runs = contexts.shape
     experts = policy.experts
-    # `suits` has checked both
+    # `suits` has checked both.
     assert isinstance(experts, TableExperts)
     assert policy.loss_twin is not None
     predictions_by_arm = np.ascontiguousarray(np.swapaxes(experts.table, 1, 2))
@@ -82,8 +82,8 @@ def play(
         part_uniforms = np.ascontiguousarray(uniforms[:, part])
         part_coins = np.ascontiguousarray(coins[:, part])
         chance = (part_uniforms, part_coins, gammas, due.order, due.arrived)
-        # the kernel updates the log weights of `played` in place and fills the other
-        # arrays
+        # The kernel updates the log weights of `played` in place and fills the other
+        # arrays.
         some = _empty(part_contexts.shape, played.log_weights[part])
         compiled_play(tables, part_contexts, chance, policy.loss_twin, some)
         played.regret[:, part] = some.regret

@@ -1,5 +1,5 @@
-"""The compiled loop of `lab.finite` (numba): one run after the other, everything of a
-run in the cache."""
+"""The compiled loop of `lab.finite` (numba). It simulates one run after the other, so
+that the data of a run stay in the cache."""
 
 import numpy as np
 from numba import njit
@@ -19,8 +19,8 @@ def play(
     settings: tuple[float, int],
     played: tuple[Array, Ints, Array, Array],
 ) -> None:
-    """Fill `played` = (regret, arms, rewards, log_weights); means (X, K), advice (X, K,
-    N), votes (X, N)."""
+    """Fill `played` = (regret, arms, rewards, log_weights). The tables are means (X,
+    K), advice (X, K, N) and votes (X, N)."""
     means, advice, votes = tables
     uniforms, coins, gammas, order, arrived = chance
     eta, loss = settings
@@ -69,7 +69,7 @@ def _odds(
     everything: Bools,
     odds: Array,
 ) -> None:
-    """(1-γ) Σ w [vote = a] / Σ w + γ/K."""
+    """Compute (1-γ) Σ w [vote = a] / Σ w + γ/K into `odds`."""
     for i in range(weight.size):
         weight[i] = exp(log_weights[i])
     odds[:] = 0.0

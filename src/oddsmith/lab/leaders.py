@@ -1,4 +1,4 @@
-"""The policy of a study that earns most in a world, in one sentence with an
+"""The sentence that names the policy with the largest reward in a world, with an
 interval."""
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ _LEVEL = 0.95
 
 
 def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> str:
-    """A sentence on how much more the policy of least mean regret earns than the next
-    one; `totals` are regrets by policy (units,).
+    """Return a sentence on how much more the policy with the smallest mean regret earns
+    than the second. `totals` are regrets by policy (units,).
 
-    Units (runs, or seeds) are paired: all policies meet the same contexts in each. The
-    interval is Student's, at 95 % for all pairs of policies together (Bonferroni), as
-    the two best are not known in advance.
+    Units (runs, or seeds) are paired, because all policies see the same contexts in
+    each. The interval is Student's, at 95 % for all pairs of policies together
+    (Bonferroni), because the two best policies are not known in advance.
 
     >>> leader(
     ...     {"one": np.array([3.0, 5, 4]), "two": np.array([13.0, 15.5, 14])}, steps=100
@@ -37,11 +37,11 @@ def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> st
         regret = f"{best.mean():,.2f}"
         result = f"has a regret of {regret}"
         if others:
-            result = f"has the least regret of {n_policies} policies, {regret}"
+            result = f"has the smallest regret of {n_policies} policies, {regret}"
         noun = unit.removesuffix("s")
         return (
-            f"{first} {result} in {steps:,} steps; one {noun} says nothing about "
-            "chance, ask for more"
+            f"{first} {result} in {steps:,} steps; one {noun} gives no measure of "
+            "chance, use more"
         )
     if not others:
         span = interval_of(best)
@@ -62,11 +62,11 @@ def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> st
 
 
 def regrets(totals: Mapping[str, Array], prefix: str = "") -> str:
-    """A picture of regrets with their intervals for a terminal, the least first; "" for
-    single runs.
+    """Draw regrets with their intervals for a terminal, the smallest first. Return ""
+    for single runs.
 
-    The axis ends at three times the median policy: one bad policy must not press the
-    others to its start.
+    The axis ends at three times the median policy, so that one bad policy does not hide
+    the differences of the others.
     """
     spans = []
     for name, values in totals.items():
@@ -81,7 +81,8 @@ def regrets(totals: Mapping[str, Array], prefix: str = "") -> str:
 
 
 def interval_of(values: Array, *, pairs: int = 1) -> Span:
-    """The mean of independent numbers and its Student interval, at 1 - 0.05 / pairs.
+    """Return the mean of independent numbers and its Student interval at level 1 - 0.05
+    / pairs.
 
     >>> interval_of(np.array([1.0, 2.0, 3.0])).low
     -0.484...

@@ -1,5 +1,5 @@
-"""Arms that come with the call, in a simulation: a state for each run, offers side by
-side, numbers by name."""
+"""Simulation with arms that are passed in each call: a state and an offer for each run,
+and features by name."""
 
 from dataclasses import dataclass
 from math import prod
@@ -19,11 +19,11 @@ __all__ = ["ByRun", "OnNames", "decision_of"]
 
 @dataclass(frozen=True, eq=False)
 class ByRun(PolicyWrapper):
-    """A policy on a list of offers, one for each run: its state is a tuple of states,
-    its odds have `n_arms` columns.
+    """A policy for a list of offers, one for each run. Its state is a tuple of states,
+    and its propensities have `n_arms` columns.
 
-    Behind the last arm of an offer odds are 0 and predictions NaN. Each run is what an
-    agent would do in it.
+    After the last arm of an offer, propensities are 0 and predictions NaN. Each run
+    computes what an agent would.
     """
 
     policy: Policy
@@ -66,7 +66,8 @@ class ByRun(PolicyWrapper):
         return np.stack([self.policy.posterior(own_state) for own_state in state])
 
     def _stack_advice(self, by_run: list[Odds]) -> Array | None:
-        """The advice of all runs (runs, N, n_arms), NaN behind the last arm."""
+        """Return the advice of all runs (runs, N, n_arms), with NaN after the last
+        arm."""
         if by_run[0].advice is None:
             return None
         advice = []
@@ -78,8 +79,8 @@ class ByRun(PolicyWrapper):
 
 @dataclass(frozen=True, eq=False)
 class OnNames(PolicyWrapper):
-    """A policy that receives the numbers of offers by name: the visitor's where there
-    are `columns`, the arms' by `arm_columns`."""
+    """A policy that receives the features of offers by name: `columns` names those of
+    the visitor, `arm_columns` those of the arms."""
 
     policy: Policy
     columns: tuple[str, ...]
@@ -121,7 +122,7 @@ class OnNames(PolicyWrapper):
 
 
 def decision_of(decision: Decision, run: int) -> Decision:
-    """The decision of one run out of those of all, as an agent would have made it."""
+    """Return the decision of one run, as an agent would have made it."""
     offer = decision.context[run]
     number = int(decision.arm[run])
     n_arms = len(offer.arms)
@@ -146,14 +147,15 @@ def decision_of(decision: Decision, run: int) -> Decision:
 
 
 def row_of(column: Any, run: int) -> Any:
-    """The value of one run in a column of a decision; None if the decision lacks it."""
+    """Return the value of one run in a field of a decision, or None if the decision
+    lacks it."""
     if column is None:
         return None
     return column[run]
 
 
 def _widen(values: Array, width: int, filling: float) -> Array:
-    """Values (…, K) with more columns."""
+    """Return values (…, K) extended to `width` columns."""
     shape = (*values.shape[:-1], width)
     wide = np.full(shape, filling)
     wide[..., : values.shape[-1]] = values
@@ -161,8 +163,8 @@ def _widen(values: Array, width: int, filling: float) -> Array:
 
 
 def _stack_log_weights(by_run: list[Odds]) -> Array | None:
-    """Log weights of the runs in which an expert slept, NaN in the others; None if none
-    slept in any run."""
+    """Return log weights of the runs in which an expert made no prediction, NaN in the
+    others, or None if all experts predicted in all runs."""
     columns = [odds.log_weights for odds in by_run]
     like = next((column for column in columns if column is not None), None)
     if like is None:
@@ -173,7 +175,7 @@ def _stack_log_weights(by_run: list[Odds]) -> Array | None:
 
 
 def _stack(columns: list[Any]) -> Any:
-    """The columns of all runs, one below the other; None if the odds lack it."""
+    """Return the values of all runs, stacked, or None if the first run lacks them."""
     if columns[0] is None:
         return None
     return np.stack(columns)

@@ -1,5 +1,5 @@
-"""An ordinary world of a problem's size, and the cost of learning in it, to compare
-with a worst-case bound."""
+"""A benign world of a problem's size, which shows the usual cost of learning beside a
+worst-case bound."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,16 +17,16 @@ __all__ = ["Cost", "OrdinaryWorld"]
 
 _CONTEXTS = 10
 _RUNS = 8
-# size of the largest world: six policies take about a second with up to 20 arms
+# Size of the largest world: six policies take about a second with up to 20 arms.
 _STEPS = 1000
 _EXPERTS = 32
 _ARMS = 200
-# up to so many arms times experts, the time per step is constant
+# Up to this number of arms times experts, the time per step is constant.
 _CELLS = 20 * _EXPERTS
 
 
 class Cost(NamedTuple):
-    """The mean regret of the runs, and its standard error."""
+    """The mean regret of the runs and its standard error."""
 
     mean: float
     error: float
@@ -34,12 +34,12 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OrdinaryWorld:
-    """Experts that disagree everywhere; the first one is right. Every reward separates
-    some of them.
+    """A world in which experts disagree everywhere and the first one is right, so that
+    every reward distinguishes some of them.
 
-    A table of 10 contexts, drawn uniformly; the experts' predictions are independent
-    Beta(2, 2) numbers between `low` and `high`. The true expert has the prior `prior`,
-    the others share the rest. Rewards are 0 or 1.
+    It has 10 contexts, drawn uniformly. The experts' predictions are independent
+    Beta(2, 2) numbers, scaled to `low` … `high`. The right expert has the prior
+    `prior`; the others share the rest. Rewards are 0 or 1.
 
     >>> world = OrdinaryWorld.sized(n_arms=5, steps=300, prior=0.1)
     >>> world.experts.table.shape, world.priors[:2].round(2)
@@ -66,8 +66,8 @@ class OrdinaryWorld:
         low: float = 0.0,
         high: float = 1.0,
     ) -> "OrdinaryWorld":
-        """The world of this size, or the largest one below it in which six policies
-        take about a second."""
+        """Return the world of this size, or the largest smaller one in which six
+        policies take about a second."""
         arms = min(n_arms, _ARMS)
         experts = max(2, round(min(1 / prior, _EXPERTS)))
         share = min(1.0, _CELLS / (arms * experts))
@@ -77,21 +77,21 @@ class OrdinaryWorld:
 
     @cached_property
     def experts(self) -> TableExperts:
-        """The experts, the true one first."""
+        """The experts, with the right one first."""
         table = random_table(_CONTEXTS, self.n_experts, self.n_arms, self.seed)
         width = self.high - self.low
         return TableExperts(self.low + width * table)
 
     @property
     def priors(self) -> Array:
-        """The prior (N,) over them."""
+        """Prior (N,) of the experts."""
         share = (1 - self.prior) / (self.n_experts - 1)
         shares = np.full(self.n_experts, share)
         shares[0] = self.prior
         return shares
 
     def cost(self, policy: Policy) -> Cost:
-        """The regret of the policy against the true expert over all steps."""
+        """Return the regret of the policy to the right expert over all steps."""
         world = TableWorld(self.experts.table[:, 0])
         run = simulate(policy, world, steps=self.steps, runs=self.runs, seed=self.seed)
         mean, error = run.mean()

@@ -1,4 +1,4 @@
-"""The worlds of an experiment file, each with its experts and features."""
+"""Read the worlds of an experiment file, each with its experts and features."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,13 +21,13 @@ from oddsmith.lab.worlds.tables import TableWorld, random_table
 
 __all__ = ["MODELS", "read_problem"]
 
-# number of contexts to sample for elimination if a world has infinitely many
+# Number of contexts to sample for elimination if a world has infinitely many.
 _SAMPLE = 256
 _MOST = 200_000_000  # maximum size of a table of predictions
 
 
 def read_problem(keys: Keys) -> Problem:
-    """The world and experts that a table of an experiment file describes."""
+    """Return the world and experts that a table of an experiment file describes."""
     kind = keys.text("kind", choices=_KINDS)
     try:
         problem = _KINDS[kind](keys)
@@ -38,7 +38,7 @@ def read_problem(keys: Keys) -> Problem:
 
 
 def _table(keys: Keys) -> Array:
-    """Random predictions (contexts, experts, arms)."""
+    """Return random predictions (contexts, experts, arms)."""
     contexts = keys.whole("contexts", 10)
     experts = keys.whole("experts", 32)
     arms = keys.whole("arms", 3)
@@ -79,8 +79,8 @@ def _switching(keys: Keys) -> Problem:
 
 
 def _own_table(keys: Keys) -> Problem:
-    """Means and predictions that the file contains; the first expert that predicts the
-    means is the truth."""
+    """Return a world with the means and predictions in the file. The first expert that
+    predicts the means exactly is the right one."""
     means = keys.numbers("means", ndim=2)
     predictions = keys.numbers("experts", ndim=3)
     _check_means("means", means)
@@ -102,7 +102,7 @@ def _own_table(keys: Keys) -> Problem:
 
 
 def _check_means(name: str, values: Array) -> None:
-    """Refuse numbers outside [0, 1]."""
+    """Raise an error if numbers are outside [0, 1]."""
     if not ((values >= 0) & (values <= 1)).all():
         low = values.min()
         high = values.max()
@@ -112,8 +112,8 @@ def _check_means(name: str, values: Array) -> None:
 
 
 def _logistic(keys: Keys) -> Problem:
-    """A true weight vector theta, and a bank of other vectors of the same norm; the
-    first expert is the truth."""
+    """Return a world with the weight vector theta, and experts with other vectors of
+    the same norm; the first expert is right."""
     theta = keys.numbers("theta", ndim=1)
     world = LogisticWorld(theta, n_arms=keys.whole("arms", 2))
     rng = np.random.default_rng(keys.whole("seed", 7, least=0))
@@ -130,22 +130,25 @@ def _logistic(keys: Keys) -> Problem:
 
 
 def _linear_bank(true: Array, others: Array) -> LinearExperts:
-    """The true weights (d,), then the others (N - 1, d), scaled to the same norm."""
+    """Return experts with the true weights (d,), then the others (N - 1, d), scaled to
+    the same norm."""
     norms = np.linalg.norm(others, axis=1, keepdims=True)
     scaled = others * (np.linalg.norm(true) / norms)
     return LinearExperts(np.vstack([true, scaled]))
 
 
 def _classification(keys: Keys) -> Problem:
-    """Models trained on the first rows of a shuffled data set; the world is the other
-    rows, by number."""
+    """Return models trained on the first rows of a shuffled data set. The world
+    consists of the other rows, by number."""
     seed = keys.whole("seed", 0, least=0)
     data = dataset(keys.text("data"), seed=seed)
     n_train = keys.whole("train", 100, least=2)
     names = keys.get("models", list(MODELS))
     is_list = isinstance(names, list) and len(names) > 0
     if not is_list or any(name not in MODELS for name in names):
-        raise InvalidInput(f"models must be of {', '.join(MODELS)}; got {names!r:.80}")
+        raise InvalidInput(
+            f"models must be among {', '.join(MODELS)}; got {names!r:.80}"
+        )
     absent = _absent_class(data.y, data.n_arms)
     if absent is not None:
         raise InvalidInput(
@@ -165,8 +168,8 @@ def _classification(keys: Keys) -> Problem:
     unseen = _absent_class(train_y, data.n_arms)
     if unseen is not None:
         raise InvalidInput(
-            f"train must be so many rows that every class is seen; got {n_train}, "
-            f"without class {unseen}"
+            f"train must include rows of every class; got {n_train} rows without "
+            f"class {unseen}"
         )
     models = {}
     for name in names:
@@ -187,7 +190,7 @@ def _classification(keys: Keys) -> Problem:
 
 
 def _absent_class(y: Ints, n_classes: int) -> int | None:
-    """The first class 0 … n - 1 without a row; None if there is none."""
+    """Return the first class 0 … n - 1 without a row, or None."""
     counts = np.bincount(y, minlength=n_classes)
     absent = np.flatnonzero(counts == 0)
     if len(absent):
@@ -196,8 +199,8 @@ def _absent_class(y: Ints, n_classes: int) -> int | None:
 
 
 def _news(keys: Keys) -> Problem:
-    """Articles that come and go; the first expert has the true weights of the columns
-    in the offers, the others random ones."""
+    """Return a world of articles that are published and expire. The first expert has
+    the true weights of the visible columns, the others random ones."""
     hide = keys.get("hide", [])
     births = keys.get("births", None)
     life = keys.number("life", 200.0, low=1, high=1e9)
@@ -232,7 +235,7 @@ def _train(name: str, x: Array, y: Any) -> Any:
         return _model(name).fit(x, y)
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(
-            f"data must be such that {name} can be trained on it; {error!s:.120}"
+            f"data must allow training {name}; {error!s:.120}"
         ) from error
 
 

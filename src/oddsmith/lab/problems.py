@@ -1,4 +1,4 @@
-"""Problem: a world, experts for it, and the features that policies receive."""
+"""Problem: a world, its experts, and the features that policies receive."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +27,14 @@ _MOST = 1000  # maximum number of contexts of a table with one indicator column 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A world and experts for it; `truth` is the number of the expert that is right
-    (None: none, or not always).
+    """A world and its experts. `truth` is the number of the right expert, or None if no
+    expert is always right.
 
-    Policies over features receive `features[context]`, or the context itself where
-    `features` is None; `columns` are their names, none where there are no features.
-    `contexts` is a sample of them (None: they are not independent draws), and `prior` N
-    probabilities of the experts (None: uniform). Where arms come with the call,
-    `arm_columns` are the names of their features.
+    Policies over features receive `features[context]`, or the context itself if
+    `features` is None. `columns` are the names of the features, empty if there are
+    none. `contexts` is a sample of contexts (None if they are not independent draws),
+    and `prior` contains N probabilities of the experts (None: uniform). If arms are
+    passed in each call, `arm_columns` are the names of their features.
     """
 
     world: World
@@ -58,15 +58,15 @@ class Problem:
 
     @property
     def true_prior(self) -> float:
-        """The prior's probability of the truth; 1/N where it is uniform, or no expert
-        is right."""
+        """The prior probability of the right expert; 1/N if the prior is uniform or no
+        expert is right."""
         if self.prior is None or self.truth is None:
             return 1 / len(self.experts.names)
         return float(self.prior[self.truth])
 
     @property
     def table(self) -> Array:
-        """The predictions (X, N, K) of experts that are a table."""
+        """The predictions (X, N, K), if the experts are a table."""
         if not isinstance(self.experts, TableExperts):
             raise InvalidInput(
                 f"experts must be a table; got {type(self.experts).__name__}"
@@ -74,8 +74,8 @@ class Problem:
         return self.experts.table
 
     def build(self, folder: Path, steps: int) -> BuildContext:
-        """The context in which a policy is built for this problem: the world's experts,
-        features and horizon."""
+        """Return the context in which a policy for this problem is built: the world's
+        experts, features and horizon."""
         arms = None
         if not self.world.makes_offers:
             arms = column_names(self.n_arms, "")
@@ -104,8 +104,8 @@ class Problem:
         with_names: bool = False,
         with_arm_names: bool = False,
     ) -> Policy:
-        """The policy on this problem's features: contexts become features, and they and
-        those of arms get names where the policy reads them by name."""
+        """Return the policy on this problem's features. They get names if the policy
+        reads features by name."""
         columns = self.columns if with_names else ()
         if self.world.makes_offers:
             arm_columns = self.arm_columns if with_arm_names else ()
@@ -126,8 +126,8 @@ def table_problem(
     contexts: Any = None,
     prior: Any = None,
 ) -> Problem:
-    """Experts' predictions (X, N, K), the first of them true; the features are a
-    one-hot code of the X contexts."""
+    """Return a problem with predictions (X, N, K) whose first expert is right. The
+    features are a one-hot code of the X contexts."""
     n = len(table)
     features = None
     columns: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ def table_problem(
 
 
 def column_names(n: int, word: str = "x") -> tuple[str, ...]:
-    """Names for columns that have none.
+    """Return names for columns without names.
 
     >>> column_names(2)
     ('x0', 'x1')
@@ -151,8 +151,8 @@ def column_names(n: int, word: str = "x") -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class OnFeatures(PolicyWrapper):
-    """A policy that receives features[context] (None: the context's own numbers), by
-    name if `columns` has names."""
+    """A policy that receives features[context], or the context's own numbers if
+    `features` is None. If `columns` has names, it receives them by name."""
 
     policy: Policy
     features: Array | None

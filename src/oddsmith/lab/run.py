@@ -1,4 +1,4 @@
-"""Run: the results of a simulation, with exact regret."""
+"""Run: the results of a simulation with exact regret."""
 
 from dataclasses import dataclass, field
 
@@ -18,11 +18,11 @@ __all__ = ["Run", "mean_and_error"]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Results of a simulation: regret (T, runs) of each step against the best arm,
-    arms, contexts, rewards, and the traces.
+    """Results of a simulation: regret (T, runs) of each step relative to the best arm,
+    arms, contexts, rewards, and traces.
 
-    Regret is expected over the draw of the arm and exact: max_a mean - Σ_a Pr(a)
-    mean(a), never an estimate.
+    Regret is exact and never estimated: the expectation over the draw of the arm, max_a
+    mean - Σ_a Pr(a) mean(a).
     """
 
     regret: Array
@@ -38,20 +38,21 @@ class Run:
 
     @property
     def total(self) -> Array:
-        """The regret of each run after all steps (runs,)."""
+        """Regret of each run after all steps (runs,)."""
         total: Array = self.regret.sum(axis=0)
         return total
 
     def mean(self) -> tuple[float, float]:
-        """The mean total regret over runs, and its standard error (NaN for one run)."""
+        """Return the mean total regret over runs and its standard error (NaN for one
+        run)."""
         return mean_and_error(self.total)
 
     def regret_to(self, experts: Experts) -> Array:
-        """max_i Σ_t mean(x_t, E_i(x_t)) - Σ_t E mean(x_t, a_t) of each run (runs,):
-        regret to the best fixed expert.
+        """Return the regret of each run to the best fixed expert, max_i Σ_t mean(x_t,
+        E_i(x_t)) - Σ_t E mean(x_t, a_t), (runs,).
 
-        Equation 1 of the paper; with a true expert among them it is the regret against
-        the best arm.
+        This is equation 1 of the paper. If one of the experts is right, it equals the
+        regret relative to the best arm.
         """
         n_runs = self.regret.shape[1]
         state = experts.init()
@@ -68,8 +69,8 @@ class Run:
         return regret
 
     def log(self, run: int = 0) -> Log:
-        """The decisions and rewards of one run as a table, after a simulation with
-        trace="log"; a reward that did not arrive is NaN."""
+        """Return the decisions and rewards of one run as a log, after a simulation with
+        trace="log". A reward that has not arrived is NaN."""
         if not self.decisions:
             raise InvalidInput(
                 "log needs the decisions; simulate with trace=('log',) to keep them"
@@ -86,12 +87,12 @@ class Run:
 
 
 def _decision_of(decision: Decision, run: int) -> Decision:
-    """The decision of one run, where all runs have the same arms."""
+    """Return the decision of one run if all runs have the same arms."""
     return Decision._make(row_of(column, run) for column in decision)
 
 
 def mean_and_error(totals: Array) -> tuple[float, float]:
-    """The mean over runs and its standard error; NaN for a single run.
+    """Return the mean over runs and its standard error, NaN for a single run.
 
     >>> mean_and_error(np.array([1.0, 1.0, 1.0]))
     (1.0, 0.0)

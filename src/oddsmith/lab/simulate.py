@@ -1,4 +1,4 @@
-"""simulate: a policy in a world, many runs at once, with exact regret."""
+"""Simulate a policy in a world, many runs at once, with exact regret."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["TRACES", "check_seed", "simulate"]
 
-# maximum run-steps per simulation: about 3 GB for each of regret, arms and rewards
+# Maximum run-steps per simulation: about 3 GB for each of regret, arms and rewards.
 _MOST = 400_000_000
 TRACES = ("posterior", "entropy", "gap", "odds", "log")
 
@@ -49,17 +49,18 @@ def simulate(
     noise: Noise | None = None,
     trace: Sequence[str] = (),
 ) -> Run:
-    """`runs` independent runs of `steps` decisions, rewards arriving `delay` steps
-    late; runs are a leading axis.
+    """Simulate `runs` independent runs of `steps` decisions, with rewards that arrive
+    `delay` steps late. Runs are a leading axis.
 
-    Contexts, draws, rewards and delays have random streams of their own, so that
-    policies meet the same contexts for one seed. A random delay is drawn for each step
-    and shared by the runs, which are independent given the delays: take several seeds
-    for the spread over delays. Traces: posterior (T, runs, N), its entropy, odds (T,
-    runs, K), gap (the Gibbs gap D_t = Σ_i w_i Σ_a Pr(a) (f_i - mean)² of Lemma 1), and
-    log, which keeps the decisions for `Run.log`. Finite worlds take a compiled path
-    where numba is installed, which draws the same arms. Where arms come with the call,
-    every run has a state of its own, and odds of 0 behind its last arm.
+    Contexts, draws, rewards and delays have separate random streams, so that with the
+    same seed different policies see the same contexts. A random delay is drawn for each
+    step and shared by the runs, which are independent given the delays: use several
+    seeds to measure the spread over delays. Traces: posterior (T, runs, N), its
+    entropy, odds (T, runs, K), gap (the Gibbs gap D_t = Σ_i w_i Σ_a Pr(a) (f_i - mean)²
+    of Lemma 1), and log, which keeps the decisions for `Run.log`. If numba is
+    installed, finite worlds are simulated by compiled code, which draws the same arms.
+    If arms are passed in each call, every run has its own state, and propensities after
+    its last arm are 0.
 
     >>> import oddsmith as od
     >>> from oddsmith.lab.worlds import TableWorld
@@ -100,7 +101,7 @@ def _stepwise(
     noise: Noise,
     trace: Sequence[str],
 ) -> Run:
-    """Step by step, all runs at once: any policy, any world."""
+    """Simulate any policy in any world step by step, all runs at once."""
     steps, runs = shape
     streams = _streams(seed)
     state = policy.init((runs,))
@@ -155,7 +156,7 @@ def _stepwise(
                     check_state(policy, state)
             learnt = arrived
     except Exception:
-        # report an invalid value first, because it often causes the exception
+        # Report an invalid value first, because it often causes the exception.
         checks.flush()
         check_step(policy, world, t + 1, parts)
         check_rewards_in_range(noise, rewards[: t + 1])
@@ -179,7 +180,8 @@ def _stepwise(
 
 
 class _Streams(NamedTuple):
-    """Random numbers for contexts, draws and rewards, each with its own stream."""
+    """Random number generators for contexts, draws and rewards, each with its own
+    stream."""
 
     contexts: np.random.Generator
     draws: np.random.Generator
@@ -193,9 +195,9 @@ def _streams(seed: int) -> _Streams:
 def _compiled(
     policy: Policy, world: World, shape: tuple[int, int], seed: int, due: Arrivals
 ) -> Run:
-    """The same run by the compiled loop: the same contexts, uniforms and coins, and so
-    the same arms."""
-    # `finite.suits` has checked both types
+    """Simulate with the compiled loop, from the same contexts, uniforms and coins, so
+    that the same arms are drawn."""
+    # `finite.suits` has checked both types.
     assert isinstance(policy, GeneralizedThompsonSampling)
     assert isinstance(world, TableWorld)
     steps, runs = shape
@@ -223,7 +225,7 @@ def _compiled(
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is not a whole number from 0 to 2^63 - 1."""
+    """Raise an error if a seed is not a whole number from 0 to 2^63 - 1."""
     whole("seed", seed, low=0, high=2**63 - 1)
 
 
@@ -240,8 +242,8 @@ def _check_size(steps: int, runs: int) -> None:
     whole("runs", runs)
     if steps * runs > _MOST:
         raise TooLarge(
-            f"steps · runs must be at most {_MOST:,}, kept in memory; got "
-            f"{steps * runs:,}"
+            f"steps · runs must be at most {_MOST:,}, because results are kept in "
+            f"memory; got {steps * runs:,}"
         )
 
 
@@ -249,14 +251,16 @@ def _check_trace(trace: object) -> None:
     if not isinstance(trace, list | tuple):
         raise InvalidInput(f"trace must be a list of names; got {trace!r:.60}")
     if unknown := [name for name in trace if name not in TRACES]:
-        raise InvalidInput(f"trace must be of {', '.join(TRACES)}; got {unknown[0]!r}")
+        raise InvalidInput(
+            f"trace must be among {', '.join(TRACES)}; got {unknown[0]!r}"
+        )
 
 
 def _trace_value(
     name: str, policy: Policy, state: State, odds: Odds, means: Array
 ) -> Array:
-    """One trace of one step: odds (runs, K), posterior (runs, N), its entropy (runs,),
-    or the Gibbs gap (runs,)."""
+    """Return one trace of one step: propensities (runs, K), posterior (runs, N), its
+    entropy (runs,), or the Gibbs gap (runs,)."""
     if name == "odds":
         return odds.propensities
     if policy.bank is None:
@@ -275,7 +279,7 @@ def _trace_value(
 
 
 def _entropy(posterior: Array) -> Array:
-    """-Σ_i w_i ln w_i, with 0 ln 0 = 0."""
+    """Return -Σ_i w_i ln w_i, with 0 ln 0 = 0."""
     logs = np.log(np.where(posterior > 0, posterior, 1.0))
     entropy: Array = -(posterior * logs).sum(axis=-1)
     return entropy
@@ -284,7 +288,8 @@ def _entropy(posterior: Array) -> Array:
 def _gibbs_gap(
     posterior: Array, propensities: Array, predictions: Array, means: Array
 ) -> Array:
-    """Σ_i w_i Σ_a Pr(a) (f_i(a) - mean(a))²; a sleeping expert has no error."""
+    """Return Σ_i w_i Σ_a Pr(a) (f_i(a) - mean(a))². An expert without a prediction has
+    no error."""
     errors = predictions - means[..., None, :]
     squared_errors = np.nan_to_num(errors**2)
     joint = posterior[..., None] * propensities[..., None, :]

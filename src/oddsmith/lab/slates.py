@@ -1,5 +1,5 @@
-"""Slates in a simulation: an agent fills the slots of pages, with the exact share of
-the possible gain."""
+"""Simulation of slates: an agent fills the slots of pages. The result includes the
+exact share of the possible gain."""
 
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ __all__ = ["PageRun", "fill_pages"]
 
 
 class PageRun(NamedTuple):
-    """Mean rewards of pages (n,), summed over their slots: of the agent's pages, the
-    best ones and random ones; and the log."""
+    """Sums of mean rewards over the slots of each page (n,), for the agent's pages, the
+    best pages and random pages; and the log."""
 
     earned: Array
     best: Array
@@ -23,8 +23,8 @@ class PageRun(NamedTuple):
     log: Log
 
     def captured_share(self, first: int = 0) -> float:
-        """The share of the possible gain above chance, from page `first` on: 1 is the
-        best page every time."""
+        """Return the share of the possible gain over random pages, from page `first`
+        on. 1 means the best page every time."""
         uniform = self.uniform[first:].sum()
         gain = self.earned[first:].sum() - uniform
         possible_gain = self.best[first:].sum() - uniform
@@ -32,8 +32,8 @@ class PageRun(NamedTuple):
 
 
 def fill_pages(agent: Agent, world: PageWorld, pages: int, *, seed: int = 0) -> PageRun:
-    """The run of an agent that decides so many pages one after the other, and learns
-    all slots of each."""
+    """Simulate an agent that decides this number of pages one after the other and
+    learns from all slots of each."""
     whole("pages", pages)
     visitors = np.random.default_rng([seed, 1])
     clicks = np.random.default_rng([seed, 2])

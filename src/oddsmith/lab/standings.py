@@ -1,4 +1,4 @@
-"""The results of a study: its standings, and the report with tables and figures."""
+"""The results of a study: its standings, and a report with tables and figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ _Value = TypeVar("_Value")
 
 
 class Standings(NamedTuple):
-    """The leader of each world in a sentence; a picture of regrets for a terminal; and
-    the table of results."""
+    """A sentence about the best policy of each world, a picture of regrets for a
+    terminal, and the table of results."""
 
     sentences: tuple[str, ...]
     picture: str
@@ -35,7 +35,7 @@ class Standings(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Regret so far at some steps: its mean, and the standard error of the mean."""
+    """Mean cumulative regret at some steps, with its standard error."""
 
     at: Any
     mean: Array
@@ -43,15 +43,15 @@ class Curve(NamedTuple):
 
     @classmethod
     def of(cls, at: Ints, regrets: list[Array]) -> "Curve":
-        """The curve of regrets (units,) at each of the steps."""
+        """Return the curve of regrets (units,) at each of the steps."""
         pairs = [mean_and_error(values) for values in regrets]
         mean, error = np.array(pairs).T
         return cls(at, mean, error)
 
 
 class PolicyResult(NamedTuple):
-    """One policy in one world: its regret so far, the regret of each unit at the end,
-    its mean per step in words, and the bound, where the theory has one."""
+    """The result of one policy in one world: its regret curve, the final regret of each
+    unit, its mean per step as text, and the bound if the theory has one."""
 
     curve: Curve
     totals: Array
@@ -60,7 +60,8 @@ class PolicyResult(NamedTuple):
 
 
 class WorldResults(NamedTuple):
-    """All policies in one world, by name, after so many decisions of each run."""
+    """The results of all policies in one world by name, and the number of decisions of
+    each run."""
 
     name: str
     decisions: int
@@ -70,7 +71,7 @@ class WorldResults(NamedTuple):
 def of_world(
     world: str, by_world_and_policy: Mapping[tuple[str, str], _Value]
 ) -> dict[str, _Value]:
-    """The values of one world, by policy."""
+    """Return the values of one world by policy."""
     own = {}
     for (where, policy), value in by_world_and_policy.items():
         if where == world:
@@ -80,12 +81,12 @@ def of_world(
 
 @dataclass(frozen=True, eq=False)
 class StudyResults:
-    """Every policy in every world of a study.
+    """The results of every policy in every world of a study.
 
-    `count` is the length of a run in `axis`, steps or episodes; `runs` is the number of
-    runs of each policy in each world. `unit` names the independent results: runs, or
-    seeds. `rate` is the header of the policies' rates, and `regret` the definition of
-    regret.
+    `count` is the length of a run in units of `axis`, steps or episodes; `runs` is the
+    number of runs of each policy in each world. `unit` names the independent results:
+    runs, or seeds. `rate` is the header of the column of rates, and `regret` the
+    definition of regret.
     """
 
     title: str
@@ -98,7 +99,7 @@ class StudyResults:
     worlds: tuple[WorldResults, ...]
 
     def write(self, out: Path) -> Standings:
-        """Write out/index.html; return the standings."""
+        """Write out/index.html and return the standings."""
         rows = []
         sections = []
         sentences = []
@@ -122,7 +123,7 @@ class StudyResults:
         table = Table(
             ("world", "policy", "regret", "± s.e.", self.rate, "bound"),
             tuple(rows),
-            f"Regret after {self.count:,} {self.axis}, and what the theory allows",
+            f"Regret after {self.count:,} {self.axis}, and the bounds of the theory",
         )
         sections.append(Section("Results", tables=(table,)))
         sections.append(Section("Details", self._describe(), folded=True))
@@ -132,8 +133,8 @@ class StudyResults:
         return Standings(tuple(sentences), picture, table)
 
     def _draw(self, curves: Mapping[str, Curve]) -> Figure:
-        """Regret on log scales, so that one bad policy does not press the others to the
-        ground."""
+        """Draw regret on log scales, so that one bad policy does not hide the
+        differences of the others."""
         figure, (panel,) = panels()
         for i, (name, curve) in enumerate(curves.items()):
             error = np.nan_to_num(curve.error)
@@ -142,7 +143,7 @@ class StudyResults:
         least = min(minima)
         if least > 0:
             panel.set(yscale="log", ylim=(least / 1.5, None))
-        panel.set(xscale="log", xlabel=self.axis, ylabel="regret so far (lost rewards)")
+        panel.set(xscale="log", xlabel=self.axis, ylabel="total regret (lost rewards)")
         legend(panel)
         return Figure(
             svg(figure),
@@ -158,7 +159,7 @@ class StudyResults:
 
 
 def _row(world: str, policy: str, result: PolicyResult) -> tuple[str, ...]:
-    """The row of the table of results."""
+    """Return the row of one policy for the table of results."""
     mean, error = mean_and_error(result.totals)
     error_text = ""
     if not np.isnan(error):

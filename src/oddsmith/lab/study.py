@@ -1,4 +1,4 @@
-"""A user's own experiment: a TOML file of worlds and policies, swept and reported."""
+"""A user's experiment: a TOML file of worlds and policies to sweep and report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,16 +35,15 @@ from oddsmith.theory.coefficients import tight_coefficient
 
 __all__ = ["Study", "read_study"]
 
-_REGRET = "the best arm's mean reward minus the expected reward of the odds played"
+_REGRET = "the best arm's mean reward minus the expected reward under the propensities"
 
 _Columns = dict[str, Any]
-"""Columns of a sweep's table, as arrays."""
+"""The columns of a sweep's table, as arrays."""
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Every policy in every world, for some seeds: the content of an experiment
-    file."""
+    """Every policy in every world for some seeds: the content of an experiment file."""
 
     title: str
     steps: int
@@ -56,7 +55,7 @@ class Study:
     policies: dict[tuple[str, str], Policy]  # policies by world and name
 
     def cells(self) -> list[Cell]:
-        """The cells for `sweep`."""
+        """Return the cells for `sweep`."""
         return [
             Cell(
                 name,
@@ -76,8 +75,8 @@ class Study:
     def run(
         self, out: Path | str, *, engine: str = "local", workers: int | None = None
     ) -> Standings:
-        """Sweep, write out/table.parquet and out/index.html, and return the standings
-        with the table of results."""
+        """Run the sweep, write out/table.parquet and out/index.html, and return the
+        standings with the table of results."""
         rows = sweep(self.cells(), out, engine=engine, workers=workers)
         columns = {}
         for name in rows.column_names:
@@ -101,7 +100,7 @@ class Study:
 
     @property
     def _by_seed(self) -> bool:
-        """Whether only seeds are independent: runs of one seed share its random
+        """Whether only seeds are independent, because runs of one seed share random
         delays."""
         return callable(self.delay)
 
@@ -112,7 +111,8 @@ class Study:
         return WorldResults(world, self.steps, policies)
 
     def _result(self, world: str, name: str, columns: _Columns) -> PolicyResult:
-        """The result of one policy in one world, from the columns of the sweep."""
+        """Return the result of one policy in one world, from the columns of the
+        sweep."""
         is_in_world = columns["world"] == world
         is_policy = is_in_world & (columns["policy"] == name)
         step = columns["step"]
@@ -130,8 +130,8 @@ class Study:
         return PolicyResult(curve, regrets[-1], rate, bound)
 
     def _bound(self, world: str, name: str) -> float | None:
-        """The regret bound where the theory has one: a true expert, no delay, and eta
-        of the theory."""
+        """Return the regret bound if the theory has one: an expert is right, no delay,
+        and eta of the theory."""
         policy = self.policies[world, name]
         problem = self.problems[world]
         if type(policy) is not GeneralizedThompsonSampling:
@@ -155,13 +155,13 @@ class Study:
 
 
 def _means_by(groups: Any, values: Array) -> Array:
-    """The mean of the values of each group."""
+    """Return the mean of the values in each group."""
     means = [values[groups == group].mean() for group in np.unique(groups)]
     return np.array(means)
 
 
 def _best_eta(loss: Loss) -> float | None:
-    """The eta of the theory; None for a loss that breaks its conditions."""
+    """Return the eta of the theory, or None for a loss that violates its conditions."""
     try:
         return tight_coefficient(loss).eta
     except InvalidInput:
@@ -169,7 +169,7 @@ def _best_eta(loss: Loss) -> float | None:
 
 
 def read_study(path: Path) -> Study:
-    """Read the experiment of a TOML file; an error names its key."""
+    """Read the experiment of a TOML file. Errors name the key."""
     keys = read_toml(path)
     title = keys.text("title", path.stem)
     steps = keys.whole("steps")
@@ -184,8 +184,7 @@ def read_study(path: Path) -> Study:
     for world, problem in problems.items():
         for name, table in tables.items():
             build = problem.build(folder, steps)
-            # use new Keys per world, so that each one reports keys that it does not
-            # know
+            # Use new Keys per world, so that each one reports unknown keys.
             policy_keys = Keys(table.values, f"policies.{name}")
             policies[world, name] = _policy(policy_keys, problem, build)
     delay = _delay(keys)
@@ -195,7 +194,7 @@ def read_study(path: Path) -> Study:
 
 
 def _seeds(keys: Keys) -> tuple[int, ...]:
-    """Different whole numbers."""
+    """Return the seeds, which must be different whole numbers."""
     seeds = keys.get("seeds", [0])
     is_list = isinstance(seeds, list) and len(seeds) > 0
     if not is_list or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
@@ -209,8 +208,8 @@ def _seeds(keys: Keys) -> tuple[int, ...]:
 
 
 def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
-    """The policy of a table, or of the policy file that it names; without the world's
-    experts, on features."""
+    """Return the policy of a table, or of the policy file that it names. Policies
+    without experts of the world receive features."""
     if "file" in keys.values:
         return _policy_of_file(keys, problem, build)
     policy = read_policy_table(keys, build)
@@ -219,8 +218,8 @@ def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
     has_rows = problem.rows_per_arm or build.arms is None
     if needs_rows and not has_rows:
         raise InvalidInput(
-            f"{keys.named('kind')} must suit the world, which has no row of "
-            "features for each arm"
+            f"{keys.named('kind')} must fit the world, which has no row of features "
+            "for each arm"
         )
     if "experts" in settings:
         return policy
@@ -228,7 +227,7 @@ def _policy(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
 
 
 def _policy_of_file(keys: Keys, problem: Problem, build: BuildContext) -> Policy:
-    """The policy of the whole policy file that `file` names."""
+    """Return the policy of the policy file that `file` names."""
     file = read_policy(build.folder / keys.text("file"), build)
     keys.close()
     _check_suits(file, problem, keys.named("file"))
@@ -242,27 +241,27 @@ def _policy_of_file(keys: Keys, problem: Problem, build: BuildContext) -> Policy
 
 
 def _check_suits(file: PolicyFile, problem: Problem, key: str) -> None:
-    """Refuse a policy file about other arms or columns than the world's."""
+    """Raise an error if a policy file has other arms or columns than the world."""
     n_arms = None
     if file.arms is not None:
         n_arms = len(file.arms)
     if problem.world.makes_offers:
         if n_arms is not None:
             raise InvalidInput(
-                f"{key} must have no arms, which come with the call in this world; got "
-                f"{n_arms}"
+                f"{key} must not declare arms, because this world passes them in each "
+                f"call; got {n_arms}"
             )
     elif n_arms != problem.n_arms:
         got = "none" if n_arms is None else n_arms
         raise InvalidInput(
-            f"{key} must be about the world's {problem.n_arms} arms; got {got}"
+            f"{key} must have the world's {problem.n_arms} arms; got {got}"
         )
     _check_columns(file.schema, problem.columns, key)
     _check_columns(file.arm_schema, problem.arm_columns, key)
 
 
 def _check_columns(schema: Schema | None, columns: Sequence[str], key: str) -> None:
-    """Refuse a schema with columns that the world lacks."""
+    """Raise an error if a schema has columns that the world lacks."""
     if schema is None:
         return
     names = (*schema.numbers, *schema.categories)
@@ -276,7 +275,7 @@ def _check_columns(schema: Schema | None, columns: Sequence[str], key: str) -> N
 
 
 def _delay(keys: Keys) -> int | Delay:
-    """A whole number of steps, or { mean = … } for a random one."""
+    """Return the delay: a whole number of steps, or { mean = … } for random delays."""
     if not isinstance(keys.get("delay", 0), dict):
         return keys.whole("delay", 0, least=0)
     table = keys.table("delay")
@@ -286,7 +285,7 @@ def _delay(keys: Keys) -> int | Delay:
 
 
 def _noise(keys: Keys) -> Noise:
-    """Rewards of 0 and 1, or { beta = strength }."""
+    """Return the noise of rewards: 0 and 1, or { beta = strength }."""
     if not isinstance(keys.get("rewards", "bernoulli"), dict):
         keys.text("rewards", "bernoulli", choices=("bernoulli",))
         return Bernoulli()

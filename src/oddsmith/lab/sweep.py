@@ -1,5 +1,5 @@
-"""sweep: policies x worlds x seeds on any engine. Every finished cell is a file, so
-that a sweep can be resumed."""
+"""Run policies x worlds x seeds on any engine. Each finished cell is a file, so that a
+sweep can be resumed."""
 
 import json
 import sys
@@ -28,10 +28,11 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["Cell", "grid", "sweep"]
 
-# number of steps in the table per run, from 1 to the last, evenly spaced on a log scale
+# Number of steps per run in the table, from 1 to the last, evenly spaced on a log
+# scale.
 _POINTS = 25
 _ORDER = ("world", "policy", "seed", "run", "step")
-# metadata keys in the file of a cell
+# Metadata keys in the file of a cell.
 _NAME = b"cell"
 _PARTS = b"parts"
 _MOST_NAMES = 5
@@ -39,7 +40,7 @@ _MOST_NAMES = 5
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One policy in one world with one seed, under names for the table."""
+    """One policy in one world with one seed, with its names in the table."""
 
     policy: str
     world: str
@@ -53,7 +54,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The policy, world and seed."""
+        """The policy, world and seed as text."""
         return f"{self.policy} in {self.world}, seed {self.seed}"
 
     @cached_property
@@ -62,8 +63,8 @@ class Cell:
         code and data, packages and the source of oddsmith."""
         if self.plays.unversioned:
             raise NoVersion(
-                f"policy {self.policy!r} must tell its models apart; give ModelExperts "
-                "a version"
+                f"policy {self.policy!r} needs a version that changes with its "
+                "models; give ModelExperts a version"
             )
         settings = {
             f"the policy {self.policy!r}": self.plays,
@@ -92,7 +93,7 @@ def grid(
     delay: int | Delay = 0,
     noise: Noise | None = None,
 ) -> list[Cell]:
-    """All combinations of policies, worlds and seeds."""
+    """Return all combinations of policies, worlds and seeds as cells."""
     numbers = list(seeds)
     for seed in numbers:
         check_seed(seed)
@@ -123,14 +124,15 @@ def sweep(
     engine: str = "local",
     workers: int | None = None,
 ) -> Any:
-    """The table of all cells (a `pyarrow.Table`), also written to out/table.parquet.
+    """Run all cells and return their table (a `pyarrow.Table`), which is also written
+    to out/table.parquet.
 
-    One row for each run and each of some 25 steps: policy, world, seed, run, step, and
-    the regret and reward so far. Every finished cell is a file in out/cells, named by a
-    hash of its settings and of your own code that it runs: started again, a sweep does
-    only the missing cells, and prints on standard error which cells are computed again
-    because something changed. The rows are sorted, and the same whatever the engine and
-    the number of workers.
+    The table has one row for each run and each of about 25 steps: policy, world, seed,
+    run, step, and the regret and reward so far. Each finished cell is a file in
+    out/cells, named by a hash of its settings and of your own code that it runs. A
+    repeated sweep runs only the missing cells, and prints on standard error which cells
+    it computes again because something changed. The rows are sorted, and do not depend
+    on the engine or the number of workers.
     """
     cells = list(cells)
     _check_cells(cells)
@@ -159,7 +161,8 @@ def sweep(
 
 
 def _check_cells(cells: list[Cell]) -> None:
-    """Refuse no cells, and two cells of one policy, world and seed."""
+    """Raise an error if there are no cells, or two cells have the same policy, world
+    and seed."""
     if not cells:
         raise InvalidInput("cells must not be empty; got 0 of them")
     names = [(cell.policy, cell.world, cell.seed) for cell in cells]
@@ -173,20 +176,20 @@ def _check_cells(cells: list[Cell]) -> None:
 
 
 def _make_folder(folder: Path) -> Path:
-    """The folder, without the parts of a sweep that was killed while it wrote."""
+    """Return the folder, after removing incomplete files of a sweep that was killed
+    while writing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part in folder.glob(".*.part"):
             part.unlink()
     except OSError as error:
-        raise InvalidInput(
-            f"out must be a folder that can be written to; {error}"
-        ) from error
+        raise InvalidInput(f"out must be a writable folder; {error}") from error
     return folder
 
 
 def play(cell: Cell) -> dict[str, object]:
-    """The columns of one cell: regret and reward so far of each run at some steps."""
+    """Return the columns of one cell: cumulative regret and reward of each run at some
+    steps."""
     run = simulate(
         cell.plays,
         cell.where,
@@ -212,13 +215,13 @@ def play(cell: Cell) -> dict[str, object]:
 
 
 def _sums_until(at: Ints, values: Array) -> Array:
-    """The sums of values (T, runs) up to some steps, one run after the other."""
+    """Return the sums of values (T, runs) up to some steps, one run after the other."""
     sums = np.cumsum(values, axis=0)[at - 1]
     return sums.T.ravel()
 
 
 def _report_changes(cells: list[Cell], folder: Path) -> None:
-    """Print which finished cells are computed again, and because of what."""
+    """Print which finished cells are computed again, and the changes that cause it."""
     earlier = _earlier_parts(folder)
     stale = [cell for cell in cells if cell.name in earlier]
     if not stale:
@@ -229,7 +232,7 @@ def _report_changes(cells: list[Cell], folder: Path) -> None:
         for old in earlier[cell.name]:
             candidates.append(changed_parts(old, cell.parts))
         for name in min(candidates, key=len):
-            # remove the number that distinguishes functions of the same name
+            # Remove the number that distinguishes functions of the same name.
             changes[name.partition("#")[0]] = None
     names = list(changes)
     text = ", ".join(names[:_MOST_NAMES])
@@ -242,7 +245,8 @@ def _report_changes(cells: list[Cell], folder: Path) -> None:
 
 
 def _earlier_parts(folder: Path) -> dict[str, list[dict[str, str]]]:
-    """The dependencies of the finished cells in a folder, by the name of the cell."""
+    """Return the dependencies of the finished cells in a folder, by the name of the
+    cell."""
     parts_by_name: dict[str, list[dict[str, str]]] = {}
     for path in folder.glob("*.parquet"):
         try:
@@ -257,11 +261,11 @@ def _earlier_parts(folder: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def _read_cell(path: Path) -> Any:
-    """The table of a cell that was finished earlier, or None."""
+    """Return the table of a cell that was finished earlier, or None."""
     try:
         return _arrow("pyarrow.parquet").read_table(path)
     except (OSError, ValueError):
-        # the file is missing or incomplete: compute the cell again
+        # The file is missing or incomplete: compute the cell again.
         return None
 
 

@@ -1,5 +1,5 @@
-"""Advice in a log, matched by name with the experts of a policy. Other experts are
-asked again, or refused."""
+"""Experts' predictions ("advice") in a log, matched by name with the experts of a
+policy. Other experts predict again, if the log has contexts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -32,11 +32,11 @@ Places: TypeAlias = Sequence[int | None]
 def decisions_for(
     policy: Policy, state: State, log: Log, places: Places | None = None
 ) -> Decision:
-    """Return the log's decisions for `policy` to learn from: advice of its experts by
-    name, else their predictions now.
+    """Return the log's decisions for `policy` to learn from, with the logged
+    predictions of its experts by name, or their current predictions.
 
-    Odds that the log does not know are NaN, and refused for policies that divide by
-    them. `places` are the result of `places_of` for this log, if it is known already.
+    Unknown propensities are NaN, which policies that divide by them reject. `places` is
+    the result of `places_of` for this log, if it is already known.
     """
     log = for_policy(policy, log)
     bare = _without_advice(policy, log)
@@ -54,10 +54,10 @@ def decisions_for(
 
 
 def decision_for(policy: Policy, state: State, log: Log, places: Places) -> Decision:
-    """Return the only decision of a log for `policy` to learn from.
+    """Return the single decision of a one-row log for `policy` to learn from.
 
-    Experts that learn are asked about one row at a time, for which a question without
-    a batch axis takes a fraction of the time.
+    Experts that learn predict one row at a time; without a batch axis this takes a
+    fraction of the time.
     """
     has_few = log.offered is not None and log.known_features == "drawn"
     has_question = log.context is not None or log.offered is not None
@@ -107,9 +107,9 @@ def complete(places: Places) -> bool:
 def places_of(policy: Policy, log: Log) -> Places:
     """Return the column of each expert in the log's advice, by name.
 
-    Named advice is predictions; importance weighted policies learn from votes instead.
-    Advice without names, and votes, belong to the policy that decided, by its
-    fingerprint.
+    Advice with names contains predictions, but importance-weighted policies learn from
+    votes. Advice without names, and votes, are used only if the fingerprints show that
+    this policy made the decisions.
     """
     names = [] if policy.bank is None else list(policy.bank.names)
     nowhere = [None] * len(names)
@@ -123,8 +123,8 @@ def places_of(policy: Policy, log: Log) -> Places:
 
 
 def named_advice(policy: Policy) -> tuple[str, ...] | None:
-    """Return the experts whose predictions are the advice in the policy's decisions;
-    None if there is no advice, or votes."""
+    """Return the experts whose predictions are recorded in the policy's decisions, or
+    None if it records none, or votes."""
     if policy.bank is None or policy.importance_weighted:
         return None
     return tuple(policy.bank.names)
@@ -150,8 +150,8 @@ def _select_columns(column: Array | None, places: list[int]) -> Array | None:
 def _ask_experts(
     policy: Policy, state: State, log: Log, places: Places, bare: Decision
 ) -> Decision:
-    """Return the decisions with predictions of the drawn arms; experts predict now if
-    the log lacks their advice."""
+    """Return the decisions with predictions for the drawn arms. Experts predict now if
+    the log lacks their predictions."""
     if log.context is None and log.offered is None:
         raise InvalidInput(_refusal(policy, log, places))
     advice = _advice_now(policy, state, log)
@@ -163,7 +163,7 @@ def _ask_experts(
         for expert, place in enumerate(places):
             if place is not None:
                 drawn[:, expert] = log.advice[:, place]
-        # an expert made no prediction in this row, but all do now
+        # An expert made no prediction in this row, but all do now.
         if weights is None and np.isnan(drawn).any():
             with np.errstate(divide="ignore"):
                 weights = np.broadcast_to(np.log(policy.posterior(state)), drawn.shape)
@@ -179,25 +179,24 @@ class _Advice(NamedTuple):
 
 
 def _advice_now(policy: Policy, state: State, log: Log) -> _Advice | None:
-    """Return the experts' current advice; None if the policy has none.
+    """Return the experts' current predictions, or None if the policy has no experts.
 
-    If only the features of drawn arms are known, the experts are asked about these
-    alone.
+    If only the features of drawn arms are known, the experts predict only for these.
     """
     has_few = log.offered is not None and log.known_features == "drawn"
     question = only_drawn(log) if has_few else log
     drawn = np.empty((len(log), 0))
     bonus = weights = None
     for rows, odds in answers(policy, state, question, counted=True):
-        # the bonus depends on propensities and ballots of the logging policy
+        # The bonus depends on propensities and ballots of the logging policy.
         if odds.bonus is not None and policy.importance_weighted:
             raise InvalidInput(
-                f"columns advice and bonus: must be there for {type(policy).__name__}; "
-                "got none"
+                f"columns advice and bonus: required for {type(policy).__name__}; got "
+                "none"
             )
         if odds.advice is None:
             return None
-        # the bonus compares arms, so it needs more than one
+        # The bonus compares arms, so it needs more than one.
         if odds.bonus is not None and has_few:
             log.require("models")
         arm = question.arm[rows]
@@ -220,8 +219,8 @@ def _advice_now(policy: Policy, state: State, log: Log) -> _Advice | None:
 def _put(
     column: Array | None, values: Array | None, rows: Ints, like: Array
 ) -> Array | None:
-    """The column (T, N) with these rows of it; other rows are NaN, which is never
-    read."""
+    """Return the column (T, N) with these rows filled in. Other rows are NaN and are
+    never read."""
     if values is None:
         return column
     if column is None:
@@ -233,21 +232,24 @@ def _put(
 def _refusal(policy: Policy, log: Log, places: Places) -> str:
     if log.advice is None:
         return (
-            "column advice: must be there, or context to ask the experts; got neither"
+            "column advice: required, or context so that the experts can predict; "
+            "got neither"
         )
     if log.experts is None:
         return (
             "column advice: the experts of its columns are not known: name them "
-            "(Log(experts=…), read_log(experts=…)), or keep context to ask them"
+            "(Log(experts=…), read_log(experts=…)), or keep context so that they can "
+            "predict"
         )
     if policy.importance_weighted:
         return (
-            f"column advice: must be votes for {type(policy).__name__}, or context to "
-            "ask for them; got predictions"
+            f"column advice: must contain votes for {type(policy).__name__}, or "
+            "context must be there to compute them; got predictions"
         )
     names = [] if policy.bank is None else list(policy.bank.names)
     missing = names[list(places).index(None)]
     return (
-        f"column advice: must be there for the expert {missing!r}, or context to ask "
-        f"it; got that of {', '.join(log.experts[:8])}, and no context"
+        f"column advice: must contain the expert {missing!r}, or context must be "
+        f"there so that it can predict; got advice of {', '.join(log.experts[:8])}, "
+        "and no context"
     )

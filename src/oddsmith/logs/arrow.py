@@ -51,16 +51,16 @@ def pieces(
     found: Mapping[str, str | list[str]],
     source: str,
 ) -> Iterator[Piece]:
-    """Return the rows of record batches by our column names; `found` maps them to the
-    table's names."""
+    """Return the rows of record batches under our column names. `found` maps our names
+    to the table's."""
     first = 0
     for batch in batches:
         about = _about(batch.schema, source)
         arms = about.get("arms") or suffixes(found, "propensities", "eligible")
         if arms and "offered" in found:
             raise BadFile(
-                f"{source} must have lists in the order of offered; it has columns "
-                f"by name, {arms[0]!r}"
+                f"{source} must have lists in the order of offered; it has one column "
+                f"per arm, such as {arms[0]!r}"
             )
         experts = about.get("experts") or suffixes(found, "advice")
         metrics = about.get("metrics") or metric_names(found)
@@ -152,7 +152,8 @@ def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
 
 
 def _context(context: Context) -> "tuple[pa.Array, list[int] | str]":
-    """The column of contexts, and how to read it: the shape of each row, or "json"."""
+    """Return the column of contexts, and how to read it: the shape of each row, or
+    "json"."""
     pa = arrow()
     rows = rows_of(context)
     kinds = set()
@@ -169,8 +170,8 @@ def _context(context: Context) -> "tuple[pa.Array, list[int] | str]":
 
 
 def _is_json(values: Values) -> bool:
-    """Whether contexts are JSON objects in text, as in a log of ours that another
-    program has rewritten."""
+    """Return whether contexts are JSON objects as text, as in a log of ours that
+    another program has rewritten."""
     for text in values:
         if text is not None:
             is_text = isinstance(text, str)
@@ -185,7 +186,7 @@ def _decode(text: Any, row: int) -> object:
         return decode(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BrokenLog(
-            "context", row, f"must be JSON, as rows before are; {error!s:.100}"
+            "context", row, f"must be JSON, like the rows before; {error!s:.100}"
         ) from error
 
 
@@ -235,10 +236,10 @@ def _rows(columns: Iterable[Values]) -> Iterator[tuple[Any, ...]]:
 
 
 def _contexts(columns: dict[str, Values]) -> list[Context]:
-    """Contexts from JSON texts in the column `json`; other rows have their values in
-    columns of their keys."""
+    """Return contexts from JSON texts in the column `json`. Rows without such a text
+    have their values in one column per key."""
     texts = list(columns.pop("json"))
-    # if all keys are digits, the context was a list of numbers
+    # If all keys are digits, the context was a list of numbers.
     is_list = all(key.isdigit() for key in columns)
     rows = _rows(columns.values()) if columns else iter([()] * len(texts))
     contexts: list[Context] = []
@@ -281,7 +282,8 @@ def _values(array: "pa.Array", name: str) -> Values:
 
 
 def _shared_texts(coded: "pa.DictionaryArray") -> list[Any]:
-    """Return texts, None if missing; equal texts share one object to save memory."""
+    """Return texts, with None for missing ones. Equal texts share one object to save
+    memory."""
     texts = [*coded.dictionary.to_pylist(), None]
     missing = len(texts) - 1
     codes = coded.indices.fill_null(missing).to_numpy(zero_copy_only=False)
@@ -289,8 +291,8 @@ def _shared_texts(coded: "pa.DictionaryArray") -> list[Any]:
 
 
 def _lists(array: "pa.Array", name: str) -> Values:
-    """Lists of equal lengths as (T, n); odds of different numbers of arms as a list of
-    arrays."""
+    """Return lists of equal lengths as an array (T, n), and propensities of different
+    numbers of arms as a list of arrays."""
     kinds = arrow().types
     entry = array.type.value_type
     if not kinds.is_primitive(entry) and not kinds.is_boolean(entry):
@@ -304,7 +306,7 @@ def _lists(array: "pa.Array", name: str) -> Values:
         lengths = np.asarray(array.value_lengths())
         is_other = lengths != lengths[:1]
         if is_other.any() and name in BY_ARM:
-            # the check of the log compares these lengths with the offers
+            # The check of the log compares these lengths with the offers.
             return np.split(flat, lengths.cumsum()[:-1])
         if is_other.any():
             row = int(np.argmax(is_other))

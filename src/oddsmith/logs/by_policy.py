@@ -27,30 +27,31 @@ __all__ = [
     "question_of",
 ]
 
-_NUMBERS = 2**22  # approximate maximum of propensities and advice in memory at once
+# approximate maximum of propensities and predictions in memory at once
+_NUMBERS = 2**22
 Question: TypeAlias = tuple[Ints, Any, Bools | None]
 """The numbers of some rows, their contexts or offers as a batch, and their eligible
 arms."""
 
 
 def for_policy(policy: Policy, log: Log) -> Log:
-    """Return the log over the arms of a policy that was made with arms, by name; for
-    other policies the log as it is, if they take it."""
+    """Return the log with the arms of the policy, by name, if the policy was created
+    with arms. Otherwise return the log unchanged, if the policy accepts its offers."""
     if policy.arms is not None:
         return over_arms(log, policy.arms)
     if log.offered is None or policy.takes_offers:
         return log
     if log.arms is None:
         raise InvalidInput(
-            f"{type(policy).__name__} cannot choose among arms that come with the "
-            "call, and this log's differ from row to row: give it its arms when it is "
-            "made"
+            f"{type(policy).__name__} cannot choose among arms that are passed in the "
+            "call, and this log's arms differ from row to row: give it its arms when "
+            "it is created"
         )
     return log.without("offered", "features")
 
 
 def over_arms(log: Log, arms: Sequence[str]) -> Log:
-    """Return the log over these arms, by name. Arms that a row did not offer are not
+    """Return the log with these arms, by name. Arms that a row did not offer are not
     eligible in it.
 
     >>> log = Log(
@@ -71,8 +72,8 @@ def over_arms(log: Log, arms: Sequence[str]) -> Log:
     numbers = numbers_of(log, names)
     is_offered = numbers >= 0
     rows = np.arange(len(log))
-    # offers shorter than the table are padded with -1: write the padding into one more
-    # column, which is then cut off
+    # Offers shorter than the table are padded with -1: write the padding into one more
+    # column, which is then cut off.
     shape = (len(log), len(names) + 1)
     eligible = np.zeros(shape, dtype=np.bool_)
     is_eligible = is_offered if log.eligible is None else is_offered & log.eligible
@@ -136,8 +137,8 @@ def numbers_of(log: Log, arms: Sequence[str]) -> Ints:
 
 
 def as_offers(log: Log) -> Log:
-    """Return the log as one whose rows offered all of its arms, by their names or
-    numbers."""
+    """Return the log as one in which every row offered all of its arms, by their names
+    or numbers."""
     if log.offered is not None:
         return log
     columns = log.columns()
@@ -146,8 +147,7 @@ def as_offers(log: Log) -> Log:
 
 
 def only_drawn(log: Log) -> Log:
-    """Return the log as one whose rows offered the drawn arm alone, for questions about
-    nothing else."""
+    """Return the log as one in which every row offered only the drawn arm."""
     arms = log.arm.tolist()
     drawn_names = [names[arm] for names, arm in zip(log.offered, arms, strict=True)]
     features = None
@@ -169,10 +169,10 @@ def only_drawn(log: Log) -> Log:
 def answers(
     policy: Policy, state: State, log: Log, *, counted: bool = False
 ) -> Iterator[tuple[Ints, Odds]]:
-    """The policy's odds for all rows, some at a time, with the numbers of the rows. If
-    `counted`, the policy is given the steps of the log.
+    """Yield the numbers of some rows and the policy's propensities for them, until all
+    rows are done. If `counted`, pass the steps of the log to the policy.
 
-    Where arms came with the call, rows with equal numbers of arms go together.
+    If arms were passed in the call, rows with equal numbers of arms go together.
     """
     n_experts = 0 if policy.bank is None else len(policy.bank.names)
     most_rows = max(1, _NUMBERS // (log.n_arms * (1 + n_experts)))
@@ -185,7 +185,7 @@ def answers(
 
 
 def question_of(log: Log, context: Any, row: int) -> tuple[Any, Bools | None]:
-    """Return the question for a policy in one row with this context, and the eligible
+    """Return the policy's input for one row with this context, and the eligible
     arms."""
     eligible = None if log.eligible is None else log.eligible[row]
     if log.offered is None:
@@ -198,7 +198,7 @@ def question_of(log: Log, context: Any, row: int) -> tuple[Any, Bools | None]:
 
 
 def _questions(log: Log, most: int) -> Iterator[Question]:
-    """Questions for a policy about the rows of the log, at most `most` rows at a
+    """Yield the policy's inputs for the rows of the log, at most `most` rows at a
     time."""
     if log.offered is None:
         for first in range(0, len(log), most):

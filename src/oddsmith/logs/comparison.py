@@ -1,14 +1,15 @@
 """Compare a policy that is being fitted to a log with the logging policy, on held-out
 rows.
 
-The rows come in blocks. The policy's propensities for a block are computed before the
-block is learnt. With π the policy's propensities, p those of the log, r the reward, and
-q a prediction of the rewards, which also was made before,
+The rows come in blocks, and the policy's propensities for a block are computed before
+the policy learns from it. Let π be the policy's propensities, p those of the log, r the
+reward, and q a prediction of the rewards, also made before learning. Then
 
     d = Σ_a π(a) q(a) + π(a_t) / p(a_t) (r - q(a_t)) - r
 
-has the difference of the two values as its mean (doubly robust estimate, paired). The
-comparison is the mean of d over the second half of the rows, when most has been learnt.
+has the difference of the two policies' values as its mean (doubly robust estimate,
+paired). The comparison is the mean of d over the second half of the rows, after most of
+the learning.
 """
 
 from collections.abc import Iterator
@@ -68,11 +69,11 @@ class Comparison:
 
     def __str__(self) -> str:
         values = (
-            f"{self.logged + self.difference:.4g} a decision, the logging policy "
+            f"{self.logged + self.difference:.4g} per decision, the logging policy "
             f"{self.logged:.4g} (difference {self.difference:+.3g}, 95 % interval "
             f"{self.low:+.3g} to {self.high:+.3g}, {self.rows:,} rows)"
         )
-        sentence = f"On rows that it had not learnt yet, the policy earns {values}."
+        sentence = f"On rows before it learnt from them, the policy earns {values}."
         if self.verdict == "cannot be told":
             return (
                 f"{sentence} Whether it is better than the logging policy cannot be "
@@ -83,7 +84,7 @@ class Comparison:
 
 
 class _Part(NamedTuple):
-    """Rows of a block: their number in the log (n,), weight, d, reward, and π / p."""
+    """Rows of a block: their numbers in the log (n,), weight, d, reward, and π / p."""
 
     rows: Array
     weights: Array
@@ -93,8 +94,7 @@ class _Part(NamedTuple):
 
 
 class HeldOut:
-    """Compares the policies on rows that have not been learnt yet, at most `most`
-    rows."""
+    """Compares the policies on rows before they are learnt, for at most `most` rows."""
 
     def __init__(self, policy: Policy, most: float = np.inf) -> None:
         self._policy = policy
@@ -121,8 +121,7 @@ class HeldOut:
         return not self._can_compare or self._seen >= self._most
 
     def compare(self, state: State, block: Log) -> None:
-        """Compare the policies on the first rows of a block that has not been learnt
-        yet."""
+        """Compare the policies on the first rows of a block before it is learnt."""
         if self.is_over:
             return
         part = block[:_MOST_COMPARED]
@@ -138,7 +137,7 @@ class HeldOut:
         mean = (self._total + 0.5) / (self._seen + 1)
         for places, odds in answers(self._policy, state, part, counted=True):
             drawn = part.arm[places][:, None]
-            # a policy that reads no context returns one row for all contexts
+            # A policy that reads no context returns one row for all contexts.
             shape = (len(places), odds.propensities.shape[-1])
             own = np.broadcast_to(odds.propensities, shape)
             expected = np.broadcast_to(self._expected(state, odds, mean), shape)
@@ -154,8 +153,8 @@ class HeldOut:
         self._parts.append(_Part(rows, weights, difference, part.reward, ratios))
 
     def _expected(self, state: State, odds: Odds, mean: float) -> Array:
-        """The rewards (…, K) that the policy's experts predict, or the mean reward so
-        far."""
+        """Return the rewards (…, K) that the policy's experts predict, or the mean
+        reward so far."""
         means = np.full(odds.propensities.shape, mean)
         bank = self._policy.bank
         advice = odds.advice
@@ -170,7 +169,7 @@ class HeldOut:
         return expected
 
     def result(self) -> Comparison | None:
-        """Return the comparison; None if the log does not allow one."""
+        """Return the comparison, or None if the log does not allow one."""
         from scipy.special import stdtrit
 
         if not self._can_compare or not self._parts:
@@ -187,10 +186,10 @@ class HeldOut:
         squares = weights**2 * (used.differences - difference) ** 2
         variance = float(squares.sum())
         # Student's quantile with the effective number of rows that determine the
-        # variance
+        # variance.
         counted = variance**2 / max(float((squares**2).sum()), 1e-300)
         quantile = float(stdtrit(max(counted - 1, 1.0), _UPPER))
-        # be cautious: the next row could have the largest weight so far
+        # Be cautious: the next row could have the largest weight so far.
         size = np.sqrt(weights @ used.rewards**2)
         farthest = np.abs(used.ratios - 1).max()
         largest = farthest * size * weights.max()

@@ -5,8 +5,8 @@ spreadsheet can show them, and JSON otherwise.
     tech,1.0,0.25,0.75,31,Rome,,d-1 sports,,0.5,0.5,,,"{""age"": null, ""city"":
     ""Oslo""}",d-2
 
-`read_pieces` returns the numbers that `write` wrote to the last bit, and the same
-contexts.
+`read_pieces` returns exactly the numbers that `write` wrote, to the last bit, and the
+same contexts.
 """
 
 import csv
@@ -65,8 +65,8 @@ def names(path: Path) -> list[str]:
 
 
 def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Read the pieces of a CSV file. An empty field is missing; in `reward` it means
-    that no reward has come. NaN, NA and null are missing in columns of numbers, and
+    """Read a CSV file in pieces. An empty field is missing; in `reward` it means that
+    no reward has come. NaN, NA and null are missing values in columns of numbers, and
     text in columns of text."""
     pa = arrow()
     schema = _schema(path)
@@ -83,7 +83,7 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
         texts += column_list(found.get(name, []))
     arm = str(found["arm"])
     if arm in schema.names and pa.types.is_null(schema.field(arm).type):
-        # type null means that every arm is named NA: read the names as text
+        # Type null means that every arm is named NA: read the names as text.
         texts.append(arm)
     for column in texts:
         if column in schema.names:
@@ -96,7 +96,7 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
 
 
 def _schema(path: Path) -> "pa.Schema":
-    """Return names and types, from the first block."""
+    """Return the names and types of the columns, from the first block."""
     try:
         with _open(path, {}) as file:
             return file.schema
@@ -105,8 +105,8 @@ def _schema(path: Path) -> "pa.Schema":
 
 
 def batches(path: Path, rows: int, texts: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-    """Record batches of all columns; the columns `texts` are text, whatever their
-    values look like."""
+    """Yield record batches of all columns. The columns in `texts` are read as text,
+    also if their values look like numbers."""
     pa = arrow()
     types = {name: pa.string() for name in names(path) if name in texts}
     try:
@@ -168,7 +168,7 @@ def _cure(text: str) -> str:
     if text.strip().lower() in _YES_NO:
         return ": write 1 for yes and 0 for no"
     if _reads_as_number(text.replace(",", ".", 1)):
-        return ": write it with a point"
+        return ": write it with a decimal point"
     return ""
 
 
@@ -182,7 +182,8 @@ def _open(path: Path, types: "Mapping[str, pa.DataType]") -> "CSVStreamingReader
 
 
 def _check_size(path: Path) -> None:
-    """Refuse a compressed file that is too large; pyarrow unpacks by the suffix."""
+    """Raise if a compressed file is too large; pyarrow decompresses it according to the
+    suffix."""
     pa = arrow()
     packed = path.stat().st_size
     most = most_unpacked(packed)
@@ -203,8 +204,8 @@ def _check_size(path: Path) -> None:
 
 
 def _signs(path: Path) -> tuple[str, str]:
-    """The delimiter of fields and the decimal point. A header with semicolons or tabs
-    and no comma comes from a spreadsheet, perhaps in a country that writes 0,5.
+    """Return the delimiter of fields and the decimal point. A header with semicolons or
+    tabs and no comma comes from a spreadsheet, perhaps from a country that writes 0,5.
     """
     with path.open("rb") as file:
         start = file.read(_START).decode("utf-8", "ignore")
@@ -233,8 +234,8 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
     for log in logs:
         if log.offered is not None or log.features is not None:
             raise InvalidInput(
-                "column offered or features: CSV has no lists for arms that came with "
-                "the call: write Parquet, JSON lines or dsjson"
+                "column offered or features: CSV has no lists for arms that are "
+                "passed in the call: write Parquet, JSON lines or dsjson"
             )
         if not header:
             plain = _plain_columns(log.context)
@@ -244,7 +245,7 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
             plain_writer.writerow(header)
         if list(columns) != header:
             raise InvalidInput(f"logs must have the same columns and arms; got {log!r}")
-        # Python 3.11 and 3.12 do not quote a carriage return
+        # Python 3.11 and 3.12 do not quote a carriage return.
         writer = quoting_writer if _has_returns(columns) else plain_writer
         writer.writerows(zip(*columns.values(), strict=True))
     text.flush()
@@ -284,7 +285,7 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[ob
             yield from _wide_columns(name, value, names)
         elif name != "propensity" or log.propensities is None:
             yield name, _cells(value)
-    # without these columns, the file would not contain the names of the arms
+    # Without these columns, the file would not contain the names of the arms.
     if arms is not None and log.propensities is None and log.eligible is None:
         for arm in arms:
             yield f"eligible.{arm}", ["true"] * len(log)
@@ -293,7 +294,7 @@ def _columns(log: Log, plain: Mapping[str, type]) -> Iterator[tuple[str, list[ob
 def _wide_columns(
     name: str, values: npt.NDArray[np.generic], ends: Sequence[str] | None
 ) -> Iterator[tuple[str, list[object]]]:
-    """Columns side by side, whose names end in names or numbers."""
+    """Yield columns whose names end in names or numbers of arms or experts."""
     for i, end in enumerate(ends or range(values.shape[1])):
         yield f"{name}.{end}", _cells(values[:, i])
 
@@ -308,8 +309,8 @@ def _cells(values: npt.NDArray[np.generic]) -> list[object]:
 def _context_columns(
     context: Context, plain: Mapping[str, type]
 ) -> Iterator[tuple[str, list[object]]]:
-    """Numbers side by side; or a column for each plain key, and JSON for the rows that
-    do not fit into these."""
+    """Yield columns for contexts: one per number; or one per simple key, and JSON for
+    the rows that do not fit."""
     is_array = isinstance(context, np.ndarray) and context.ndim == 2
     if is_array and context.dtype.kind in "fiu":
         yield from _wide_columns("context", context, None)
@@ -334,8 +335,8 @@ def _json(context: Context) -> str:
 
 
 def _plain_columns(context: Context) -> dict[str, type]:
-    """The keys that get columns of their own, with the type text or number, from the
-    first context."""
+    """Return the keys that get their own columns, with the type text or number, from
+    the first context."""
     rows = [] if context is None else contexts_of(context)
     first = next((row for row in rows if row is not None), None)
     kinds: dict[str, type] = {}
@@ -350,7 +351,8 @@ def _plain_columns(context: Context) -> dict[str, type]:
 
 
 def _fits(row: Context, plain: Mapping[str, type]) -> bool:
-    """Whether a context has exactly these keys, and a number or a word for each."""
+    """Return whether a context has exactly these keys, and a number or a word for
+    each."""
     if not plain:
         return False
     if isinstance(row, list):
@@ -370,8 +372,8 @@ def _is_number(value: Context) -> bool:
 
 
 def _is_word(value: object) -> bool:
-    """Whether every reader of CSV takes this for text, and not for a number, a time or
-    a missing value."""
+    """Return whether every CSV reader takes this value for text, instead of a number, a
+    time or a missing value."""
     if not isinstance(value, str) or value.lower() in _MISSING:
         return False
     return value[:1].isalpha() and "\n" not in value and "\r" not in value

@@ -5,16 +5,16 @@ compatible services.
     "a": [2, 1], "p": [0.8, 0.2], "EventId": "…", "Timestamp": "…", "c": {shared
     features, "_multi": [features of each arm]}}
 
-Actions count from 1, `a` puts the drawn one first, `p` are the odds in the order of
-`a`, and cost is minus reward. Where every action has a `_tag`, the tags are the names
-of the offered arms, the other keys of an action are its features, and the other keys of
-`c` are the context, as `flat` makes them of namespaces; else arms are known by their
-places. Azure AI Personalizer wrote the context as the list `FromUrl`, an action's
-features as the list `j`, and its name once more in `i`. An event about several slots
-gives one row per slot (`slot_events`).
-The key "oddsmith", which Vowpal Wabbit ignores, has the columns that dsjson does not
-have: step, advice, bonus, log weights, arms that were not eligible, context and
-features as they were.
+Actions count from 1; `a` lists them with the drawn one first, and `p` are the
+propensities in the order of `a`. The cost is minus the reward. If every action has a
+`_tag`, the tags are the names of the offered arms, the other keys of an action are its
+features, and the other keys of `c` are the context, with namespaces flattened by
+`flat`. Otherwise arms are identified by their positions. Azure AI Personalizer wrote
+the context as the list `FromUrl`, an action's features as the list `j`, and its name
+once more in `i`. An event with several slots gives one row per slot (`slot_events`).
+The key "oddsmith", which Vowpal Wabbit ignores, contains the columns that dsjson lacks:
+step, predictions, bonus, log weights, ineligible arms, and the original context and
+features.
 """
 
 import json
@@ -64,8 +64,8 @@ def looks_like(event: Mapping[str, object]) -> bool:
 
 
 def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Read the pieces of a dsjson file. The context is `c`, or the one that `write`
-    stored beside it."""
+    """Read a dsjson file in pieces. The context is `c`, or the one that `write` stored
+    in addition."""
     experts: Sequence[str] | None = None
     metrics: Sequence[str] | None = None
     has_tags: bool | None = None
@@ -85,8 +85,8 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
             raise error.shift(first, str(path)) from error
         present: dict[str, Any] = {"reward": [None] * len(rows)}
         for name, values in columns.items():
-            # drop columns without values, except `slate`: rows without a slate have
-            # slot 0
+            # Drop columns without values, except `slate`: rows without a slate have
+            # slot 0.
             if name == "slate" or any(value is not None for value in values):
                 present[name] = values
         own = events[0].get("oddsmith", {})
@@ -108,20 +108,20 @@ def write(logs: Iterable[Log], file: IO[bytes]) -> None:
 
 
 def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
-    """Return the rows of one event by our columns: one row, or one per slot. An error
-    names row `i`."""
+    """Return the rows of one event under our column names: one row, or one per slot. An
+    error names row `i`."""
     if not looks_like(event) or not isinstance(event["c"], dict):
         raise BrokenLog(
             "c",
             i,
-            "must be there, with a or _label_Action: a decision; got keys "
+            "must be there, with a or _label_Action, in a decision; got keys "
             f"{list(event)[:6]}",
         )
     if event.get("pdrop"):
         raise BrokenLog(
             "pdrop",
             i,
-            "must be 0, or `oddsmith import personalizer` counts it; got "
+            "must be 0; `oddsmith import personalizer` accounts for it; got "
             f"{event['pdrop']}",
         )
     if are_slots(event):
@@ -132,7 +132,7 @@ def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
 def _slot_columns(
     outcome: Mapping[str, Any], left: Sequence[int], i: int, arms: int
 ) -> dict[str, object]:
-    """Reward and odds of a slot, whose actions count from 0."""
+    """Return reward and propensities of a slot, whose actions count from 0."""
     order = [action + 1 for action in left]
     odds = _odds(outcome, order, order[0], i, np.arange(arms), arms)
     return {"reward": _reward(outcome["_label_cost"], i), **odds}
@@ -168,8 +168,8 @@ def _row(event: Mapping[str, Any], i: int) -> dict[str, Any]:
 
 
 def _order(event: Mapping[str, Any], i: int) -> tuple[list[int], int]:
-    """The numbers of the actions in the order of `a`, and the number of the drawn
-    one."""
+    """Return the numbers of the actions in the order of `a`, and the number of the
+    drawn one."""
     label = event.get("_label_Action")
     order = event.get("a", [label])
     actions = event["c"].get("_multi", order)
@@ -213,7 +213,7 @@ def _eligible_arms(
 
 
 def _tags(c: Mapping[str, Any], i: int) -> dict[str, object]:
-    """Names, features and the context, where the actions have tags."""
+    """Return names, features and the context, if the actions have tags."""
     actions = c.get("_multi", [])
     tags = [action.get("_tag") for action in actions]
     if all(tag is None for tag in tags):
@@ -240,8 +240,8 @@ def _tags(c: Mapping[str, Any], i: int) -> dict[str, object]:
 
 
 def _features(action: Mapping[str, Any]) -> dict[str, Any]:
-    """An action's features, without the constant and the name that Personalizer put
-    beside them."""
+    """Return an action's features, without the constant and the name that Personalizer
+    added."""
     named = action.get("i")
     if isinstance(named, dict) and named.keys() == {"constant", "id"}:
         action = {key: value for key, value in action.items() if key != "i"}
@@ -249,8 +249,8 @@ def _features(action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unwrap(namespaces: Mapping[str, Any], key: str) -> list[Any]:
-    """The other namespaces, then the objects in the list under a key, which is not a
-    namespace."""
+    """Return the namespaces except the one under a key, followed by the objects in the
+    list under that key."""
     objects: Any = namespaces.get(key)
     if not is_list_of(objects, dict):
         return [dict(namespaces)]
@@ -259,8 +259,7 @@ def _unwrap(namespaces: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _check_alike(rows: Sequence[Mapping[str, object]], has_tags: bool) -> None:
-    """Refuse a row that names its arms if the first one does not, or the other way
-    round."""
+    """Raise if some rows name their arms and others do not."""
     rule = "must have no _tag in its actions"
     if has_tags:
         rule = "must have a _tag for each action"
@@ -269,8 +268,8 @@ def _check_alike(rows: Sequence[Mapping[str, object]], has_tags: bool) -> None:
             raise BrokenLog(
                 "c",
                 i,
-                f"{rule}, like the first row: arms are known by name or by place, not "
-                "by both",
+                f"{rule}, like the first row: all rows must identify arms in the same "
+                "way, by name or by position",
             )
 
 
@@ -291,14 +290,17 @@ def _odds(
     eligible_arms: Ints,
     n_arms: int,
 ) -> dict[str, float | Array | None]:
-    """Propensities from `p`, else the drawn arm's from `_label_probability`."""
+    """Return the propensities in `p`, otherwise the drawn arm's from
+    `_label_probability`."""
     own = event.get("_label_probability")
     p = event.get("p")
     if p is None:
         return {"propensity": own}
     if not isinstance(p, list) or len(p) != len(order):
         got = len(p) if isinstance(p, list) else f"{p!r:.60}"
-        raise BrokenLog("p", i, f"must have {len(order)} odds like a; got {got}")
+        raise BrokenLog(
+            "p", i, f"must have {len(order)} propensities like a; got {got}"
+        )
     for value in p:
         _check_probability(value, "p", i)
     if own is not None:
@@ -322,8 +324,8 @@ def _check_probability(value: object, key: str, i: int) -> None:
 
 
 def _pad(columns: dict[str, Any]) -> None:
-    """Pad odds and masks to the largest number of arms; drop masks that allow all
-    arms."""
+    """Pad propensities and masks to the largest number of arms. Drop masks that allow
+    all arms."""
     width = max(len(mask) for mask in columns["eligible"])
     for name in BY_ARM:
         rows = columns.get(name)
@@ -363,7 +365,7 @@ def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
         c = _vw_context(context, eligible_arms, names, features)
         if context is not None and c is not context:
             own["context"] = encode(context)
-        # Vowpal Wabbit expects the drawn arm first
+        # Vowpal Wabbit expects the drawn arm first.
         order = np.argsort(eligible_arms != row["arm"], kind="stable")
         odds = row["propensities"][eligible_arms][order].tolist()
         event: dict[str, object] = {}
@@ -391,8 +393,8 @@ def _json_value(value: Any) -> object:
 def _vw_context(
     context: Context, arms: Ints, names: Sequence[str], features: Features
 ) -> Mapping[str, object]:
-    """The context as Vowpal Wabbit's features: shared ones in the namespace `x`, and
-    each arm's name and features."""
+    """Return the context as Vowpal Wabbit's features: shared ones in the namespace `x`,
+    and each arm's name and features."""
     if isinstance(context, dict) and len(context.get("_multi", ())) == len(arms):
         return context
     actions: list[dict[str, object]] = []

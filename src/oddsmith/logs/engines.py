@@ -1,9 +1,9 @@
-"""Parallel map in this process, local processes, Dask, Ray or Spark, through joblib.
+"""Parallel map in this process, local processes, Dask, Ray or Spark, using joblib.
 
-Dask uses the current client, else the scheduler its configuration names, else a local
-cluster; Ray and Spark go where their own configuration points. Every call runs with one
-thread of linear algebra, so that results do not depend on the engine or on the number
-of workers.
+Dask uses the current client, otherwise the scheduler in its configuration, otherwise a
+local cluster; Ray and Spark connect as their own configuration says. Every call runs
+with one thread of linear algebra, so that results do not depend on the engine or on the
+number of workers.
 """
 
 import os
@@ -21,7 +21,7 @@ from oddsmith.core.names import check_choice
 __all__ = ["ENGINES", "each"]
 
 ENGINES = ("serial", "local", "dask", "ray", "spark")
-# engines whose joblib backend returns each result as soon as it is ready
+# Engines whose joblib backend returns each result as soon as it is ready.
 _STREAM = ("local", "dask")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "serial": ("threadpoolctl",),
@@ -69,8 +69,8 @@ def _require(engine: str) -> None:
 def _call(
     function: Callable[[_Item], _Result], i: int, item: _Item, choice: str | None
 ) -> tuple[int, _Result]:
-    """The item's place and result, computed with one thread of linear algebra and the
-    caller's choice of kernels."""
+    """Return the item's place and result, computed with one thread of linear algebra
+    and the caller's choice of kernels."""
     from threadpoolctl import threadpool_limits
 
     if choice is not None:
@@ -97,14 +97,14 @@ def _parallel(
             settings["return_as"] = "generator_unordered"
             yield from joblib.Parallel(**settings)(tasks)
             return
-        # other backends return a list, so submit a few tasks at a time
+        # Other backends return a list, so submit a few tasks at a time.
         size = 4 * (workers or joblib.cpu_count())
         for start in range(0, len(tasks), size):
             yield from joblib.Parallel(**settings)(tasks[start : start + size])
 
 
 def _enter(engine: str, workers: int | None, resources: ExitStack) -> None:
-    """Make the engine joblib's backend, and open its connections, until `resources`
+    """Make the engine joblib's backend and open its connections until `resources`
     closes."""
     import joblib
 
@@ -115,13 +115,13 @@ def _enter(engine: str, workers: int | None, resources: ExitStack) -> None:
     elif engine == "spark":
         from joblibspark import register_spark
 
-        # local workers need the same Python to find the same packages
+        # Local workers need the same Python to find the same packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         register_spark()
     backend = engine
     if engine == "local":
         backend = "loky"
-        # ignore the warning that joblib restarted a worker whose memory grew
+        # Ignore the warning that joblib restarted a worker whose memory grew.
         resources.enter_context(warnings.catch_warnings())
         warnings.filterwarnings(
             "ignore", message="A worker stopped while some jobs", category=UserWarning
@@ -130,8 +130,8 @@ def _enter(engine: str, workers: int | None, resources: ExitStack) -> None:
 
 
 def _connect_dask(workers: int | None, resources: ExitStack) -> None:
-    """Connect to the current client, else to the configured scheduler, else to a new
-    cluster of local processes."""
+    """Connect to the current client, otherwise to the configured scheduler, otherwise
+    to a new cluster of local processes."""
     import dask
     from distributed import Client, LocalCluster, get_client
 
@@ -141,7 +141,7 @@ def _connect_dask(workers: int | None, resources: ExitStack) -> None:
         if dask.config.get("scheduler-address", None):
             resources.enter_context(Client())
             return
-        # use a free port, because several clusters may run on one machine
+        # Use a free port, because several clusters may run on one machine.
         here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
         cluster = LocalCluster(n_workers=workers, threads_per_worker=1, **here)
         resources.enter_context(closing(cluster))

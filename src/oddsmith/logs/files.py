@@ -38,7 +38,7 @@ def files_in(folder: Path, form: str | None) -> list[Path]:
         some = " and ".join(f"{path.name} ({one})" for one, path in forms.items())
         raise BadFile(
             f"{folder} must have log files of one format; it has {some}: name the "
-            "files that are the log"
+            "files of the log"
         )
     return files
 
@@ -48,8 +48,8 @@ _LOOK = 65_536  # bytes per sample
 
 
 def lines_in(path: Path) -> int:
-    """Return the number of lines of a text file: exact for a small file, else estimated
-    from their mean length at some places."""
+    """Return the number of lines of a text file: exact for a small file, otherwise
+    estimated from sampled line lengths."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if size <= _LOOKS * _LOOK:

@@ -1,5 +1,5 @@
-"""fit_log: learn a policy's state from a log of any size, on one machine or a
-cluster."""
+"""Learn a policy's state from a log of any size, on one machine or a cluster
+(`fit_log`)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -34,7 +34,7 @@ __all__ = ["Fit", "fit_log"]
 
 _Part: TypeAlias = tuple[object, Sequence[int] | None]
 """A source and its row groups (None: all)."""
-# maximum number of rows for which fixed experts predict again to compare policies
+# Maximum number of rows for which fixed experts predict again to compare policies.
 _MOST_ASKED_AGAIN = 20_000
 _LEARNT = (
     "propensity",
@@ -50,8 +50,9 @@ _LEARNT = (
 
 
 class _Counts(NamedTuple):
-    """Rewards learnt, rows still waiting, kinds of logs, whether all odds are 1, the
-    least odds of an arm, and the number of rewards for which experts were asked again.
+    """Rewards learnt, rows still waiting for a reward, kinds of logs, whether all
+    propensities are 1, the smallest propensity of an arm, and the number of rewards for
+    which experts predicted again.
     """
 
     learnt: int = 0
@@ -60,7 +61,7 @@ class _Counts(NamedTuple):
     certain: bool = True
     floor: float = np.inf
     computed: int = 0
-    # offered arm names, if the policy has no names of its own
+    # names of the offered arms, if the policy has no names of its own
     arms: frozenset[tuple[str, ...] | None] = frozenset()
 
     def __add__(self, other: "_Counts") -> "_Counts":  # type: ignore[override]
@@ -77,12 +78,12 @@ class _Counts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The state after learning a log; `print` shows the guarantees of the theory.
+    """The state after learning a log. Printing it shows the guarantees of the theory.
 
-    `learnt` is the number of rewards, `waiting` the number of rows without; `kinds` are
-    the kinds of the logs; `floor` is the least probability of an eligible arm in any
-    row (NaN if not all odds are known); `computed` is the number of rows without advice
-    of some expert, which was asked again.
+    `learnt` is the number of rewards, and `waiting` the number of rows without one.
+    `kinds` are the kinds of the logs. `floor` is the smallest propensity of an eligible
+    arm in any row (NaN if not all are known). `computed` is the number of rows that
+    lacked predictions of some expert, which then predicted again.
     """
 
     state: State = field(repr=False)
@@ -101,33 +102,34 @@ class Fit:
     def promises(self) -> tuple[str, ...]:
         """Return the guarantees of the theory and their limits, one sentence each."""
         sentences = [
-            "Whatever the logger did, an expert's weight is its prior times exp(-eta · "
-            "its total loss) on the arms that were drawn: what it says of other arms "
-            "was not tested."
+            "For any logging policy, an expert's weight is its prior times exp(-eta "
+            "· its total loss) on the drawn arms: its predictions for other arms "
+            "were not tested."
         ]
         if np.isnan(self.floor):
             sentences.append(
-                f"The log is {' and '.join(self.kinds)}: how much it explored is not "
-                "known, so experts that differ only on arms it avoided may still be "
-                "in their prior's order; keep gamma above 0 from here on."
+                f"The log is {' and '.join(self.kinds)}: its exploration is unknown, "
+                "so experts that differ only on arms it avoided may still have the "
+                "order of their prior; keep gamma above 0 from here on."
             )
         elif self.floor == 0:
             sentences.append(
-                "Some eligible arms had odds 0: experts that differ only there keep "
-                "their prior's order, and no regret bound of exploration carries over; "
-                "keep gamma above 0 from here on."
+                "Some eligible arms had propensity 0: experts that differ only there "
+                "keep the order of their prior, and no regret bound of exploration "
+                "applies; keep gamma above 0 from here on."
             )
         else:
             sentences.append(
-                f"Every eligible arm had odds of at least {self.floor:.3g}, so this "
-                f"teaches as exploration with gamma / K = {self.floor:.3g} would: "
-                "regret bounds hold from here on with the posterior as prior."
+                f"Every eligible arm had a propensity of at least {self.floor:.3g}, "
+                "which teaches as much as exploration with gamma / K = "
+                f"{self.floor:.3g}: regret bounds hold from here on with the "
+                "posterior as prior."
             )
         if self.computed:
             sentences.append(
-                f"{self.computed:,} rows lacked advice of experts, which were asked "
-                "now: if they were trained on these rewards, their weights are too "
-                "good to be true."
+                f"{self.computed:,} rows lacked predictions of experts, which "
+                "predicted now: if they were trained on these rewards, their weights "
+                "are too high."
             )
         return tuple(sentences)
 
@@ -150,14 +152,14 @@ def fit_log(
     """Fit `policy` to the logs in `paths` (files, folders, tables, Logs). Return its
     state, with the guarantees of the theory.
 
-    With fixed experts the posterior is a sum over events: pieces of the logs (row
-    groups of Parquet, else files) are folded on any engine, and merged. Where order
-    defines the posterior, the logs are one stream in the order given, and other engines
-    than "serial" are refused. Advice in the log is used for experts with the names of
-    the policy's; other experts are called in batches (and a sleeping expert is then
-    charged as if no reward had come before). The reader's rows bound the memory. A log
-    without rewards is not an error: the state is then the prior, `learnt` 0 and all
-    rows are `waiting`.
+    With fixed experts the posterior is a sum over events: parts of the logs (row groups
+    of Parquet, otherwise files) are processed on any engine and merged. If the order
+    defines the posterior, the logs are one stream in the given order, and engines other
+    than "serial" are an error. Logged predictions are used for experts with the same
+    names; other experts are called in batches (and an expert without a prediction is
+    then charged as if no reward had come before). The reader's number of rows bounds
+    the memory. A log without rewards is not an error: the state is then the prior,
+    `learnt` is 0 and all rows are `waiting`.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
@@ -183,9 +185,10 @@ def fit_log(
         return replace(_fit(state, counts), comparison=held_out.result())
     if not policy.mergeable:
         raise OrderMatters(
-            "engine must be 'serial' where the order of events defines the posterior; "
-            f"got {engine!r} with {type(policy).__name__}, which is folded in one "
-            "stream (fixed experts, share=0 and discount=1 are not)"
+            "engine must be 'serial' if the order of events defines the posterior; "
+            f"got {engine!r} with {type(policy).__name__}, which learns from one "
+            "stream (the order does not matter with fixed experts, share=0 and "
+            "discount=1)"
         )
     pieces = []
     for source in sources:
@@ -198,8 +201,8 @@ def fit_log(
             results[place] = result
             _, counts = result
             bar.advance(counts.learnt + counts.waiting)
-    # merge in the order of the pieces, so that sums do not depend on which worker
-    # finished first
+    # Merge in the order of the parts, so that sums do not depend on which worker
+    # finished first.
     ordered = [results[place] for place in range(len(pieces))]
     merged = policy.merge(*(state for state, _ in ordered))
     return _fit(merged, reduce(_Counts.__add__, (counts for _, counts in ordered)))
@@ -217,8 +220,8 @@ def _fit_parts(
     bar: Bar | None = None,
     held_out: HeldOut | None = None,
 ) -> tuple[State, "_Counts"]:
-    """The state after some parts of logs, from the prior, and the counts; the bar
-    advances by their rows."""
+    """Return the state after some parts of logs, starting from the prior, and the
+    counts. The bar advances by their rows."""
     state = policy.begin_log(policy.init())
     total = _Counts()
     prior = policy.init() if policy.mergeable else None
@@ -251,8 +254,8 @@ def _fit_parts(
 def _compare(
     policy: Policy, state: State, block: Log, places: Places, held_out: HeldOut
 ) -> State:
-    """A state that learns block by block, used only in the comparison: sums of whole
-    batches are exact in another order."""
+    """Return a state that learns block by block, used only in the comparison. Sums over
+    whole batches would have another rounding."""
     if held_out.is_over:
         return state
     held_out.compare(state, block)
@@ -290,8 +293,8 @@ def _fold(
         start = state if prior is None else prior
         decisions = decisions_for(policy, start, log, places)
         return fold(policy, state, decisions, log.reward)
-    # learn row by row: experts that learn and weights that decay depend on earlier
-    # rewards
+    # Learn row by row: experts that learn and weights that decay depend on earlier
+    # rewards.
     for row in log.split(1):
         decision = decision_for(policy, state, row, places)
         state = policy.update(state, decision, float(row.reward[0]))
@@ -302,7 +305,7 @@ def _fold(
 
 def _count(log: Log, known: Log, *, computed: bool) -> "_Counts":
     floor: float = np.inf
-    # one piece of a log cannot show that the logging policy is deterministic
+    # One part of a log cannot show that the logging policy is deterministic.
     kind: LogKind = "unknown" if log.propensity is None else "drawn"
     if log.propensities is not None:
         kind = "exact"
@@ -325,8 +328,8 @@ def _fit(state: State, counts: "_Counts") -> Fit:
         raise InvalidInput("paths must hold at least one row; got none")
     if len(counts.arms) > 1:
         raise InvalidInput(
-            "paths must offer the same arms in every row to a policy that knows none "
-            "by name: name them"
+            "paths must offer the same arms in every row to a policy without named "
+            "arms: name them"
         )
     kinds: tuple[LogKind, ...] = tuple(sorted(counts.kinds))
     if counts.certain:

@@ -43,7 +43,7 @@ __all__ = [
 
 def columns_by_arm(columns: Names, arms: Sequence[str] | None) -> Names:
     """Return the columns in the order of the arms, if their names end in those of the
-    arms; else as they were given.
+    arms; otherwise in the given order.
 
     >>> columns_by_arm({"propensities": ["p_tech", "p_sports"]}, ["sports", "tech"])
     {'propensities': ['p_sports', 'p_tech']}
@@ -64,10 +64,11 @@ def columns_by_arm(columns: Names, arms: Sequence[str] | None) -> Names:
 def arms_by_column(
     columns: Names, drawn: Collection[str], source: str
 ) -> list[str] | None:
-    """Return the arms in the order of the columns; None without columns side by side.
+    """Return the arms in the order of the columns, or None if there is no column per
+    arm.
 
-    If a drawn arm is not among the columns' names, the log is refused, because odds
-    would go to other arms.
+    If a drawn arm is not among the columns' names, this raises, because propensities
+    would be assigned to the wrong arms.
     """
     for name in BY_ARM:
         theirs = column_list(columns.get(name, ""))
@@ -78,15 +79,15 @@ def arms_by_column(
         if unknown:
             raise BadFile(
                 f"{source} must have the arms' names in those of its columns for "
-                f"{name}, {', '.join(theirs[:8])}; {unknown[0]!r:.60} is in none: name "
-                "the arms in the order of the columns, by arms=[…] or --arms"
+                f"{name}, {', '.join(theirs[:8])}; {unknown[0]!r:.60} is in none: "
+                "name the arms in the order of the columns with arms=[…] or --arms"
             )
         return arms
     return None
 
 
 def _distinct_parts(columns: Sequence[str]) -> list[str]:
-    """The columns' names without the words that all of them begin and end with.
+    """Return the columns' names without the words that all of them begin and end with.
 
     >>> _distinct_parts(["p_table_now", "p_tablet_now"])
     ['table', 'tablet']
@@ -98,7 +99,7 @@ def _distinct_parts(columns: Sequence[str]) -> list[str]:
 
 
 def _shared_length(rows: Sequence[Sequence[str]]) -> int:
-    """The number of first entries that all rows have in common."""
+    """Return the number of first entries that all rows have in common."""
     length = 0
     for entries in zip(*rows, strict=False):
         if len(set(entries)) > 1:
@@ -126,7 +127,8 @@ _WRITE: dict[str, _Write] = {
 
 
 class _Place(NamedTuple):
-    """Where some rows are: the number and name of their source, and the first row."""
+    """Where some rows come from: the number and name of their source, and the first
+    row."""
 
     source: int
     name: str
@@ -134,7 +136,7 @@ class _Place(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A piece of a source, and the arms that the reader knows of it."""
+    """A piece of a source, and the arms that the reader knows for it."""
 
     place: _Place
     piece: Piece
@@ -182,8 +184,8 @@ class LogReader:
     def batches(
         self, source: object, groups: Sequence[int] | None = None
     ) -> Iterator[Log]:
-        """Checked logs of at most `rows` rows, one after the other; of some row groups
-        of a Parquet file, if given."""
+        """Yield checked logs of at most `rows` rows, optionally only from some row
+        groups of a Parquet file."""
         if isinstance(source, Log):
             yield from self._select(source).split(self.rows)
             return
@@ -228,9 +230,9 @@ class LogReader:
         return parquet.rows(path) if form == "parquet" else lines_in(path)
 
     def read_log(self, source: object) -> Log:
-        """Return the whole log, of one file or of several that continue each other.
-        Arms with names and without a given order are sorted, or in the order of columns
-        side by side."""
+        """Return the whole log, from one file or from several that continue each other.
+        Arms with names but without a given order are sorted, or in the order of their
+        columns."""
         if isinstance(source, Log):
             return self._select(source)
         sources = self.sources(source)
@@ -255,7 +257,7 @@ class LogReader:
         return as_offers(log) if self.offers else log
 
     def _parts(self, sources: Sequence[object]) -> list[_Part]:
-        """The pieces of all sources, with a bar of their rows."""
+        """Return the pieces of all sources, with a progress bar of their rows."""
         parts: list[_Part] = []
         total = total_rows(self, sources)
         with closing(Bar("reading rows", total, every=LINE_EVERY_S)) as bar:
@@ -273,7 +275,7 @@ class LogReader:
         return parts
 
     def _arms_of(self, parts: Sequence[_Part]) -> list[str] | None:
-        """The names of the arms in their order, if no file has it."""
+        """Return the names of the arms in their order, if no file contains it."""
         drawn: set[str] = set()
         source = ""
         for part in parts:
@@ -287,17 +289,17 @@ class LogReader:
         return arms_by_column(self.columns, drawn, source) or sorted(drawn)
 
     def is_own(self, source: object) -> bool:
-        """Whether `write_log` or `oddsmith export` wrote a file, whose rewards are then
-        in [0, 1]. Parquet has a mark, other formats the column `fingerprint`; dsjson
-        has costs in [-1, 0].
+        """Return whether `write_log` or `oddsmith export` wrote a file, whose rewards
+        are then in [0, 1]. Parquet has a mark, other formats the column `fingerprint`;
+        dsjson has costs in [-1, 0].
         """
         _, pieces, _ = self._pieces(source, None)
         first = next(pieces, None)
         return first is not None and first.own
 
     def _select(self, log: Log) -> Log:
-        """The columns in `only` of a log in memory, with the given names of arms and
-        experts where it has none."""
+        """Return a log in memory with the columns in `only`, and with the given names
+        of arms and experts if it has none."""
         if self.columns:
             raise InvalidInput(
                 "columns must not be given for a Log, which has our names"
@@ -323,7 +325,7 @@ class LogReader:
     def _pieces(
         self, source: object, groups: Sequence[int] | None
     ) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
-        """The source's name, its pieces, and the arms."""
+        """Return the source's name, its pieces, and the arms."""
         layout = Layout(self.columns, self.only, self.rows)
         if _is_table(source):
             name = type(source).__name__
@@ -348,7 +350,7 @@ class LogReader:
     def _columns_and_arms(
         self, present: Sequence[str]
     ) -> tuple[Names, Sequence[str] | None]:
-        """Names of columns and arms, those of Open Bandit included."""
+        """Return the names of columns and arms, including those of Open Bandit."""
         is_open_bandit = self.format == "open_bandit"
         if self.format is None and not self.columns:
             is_open_bandit = open_bandit.looks_like(present)
@@ -369,11 +371,11 @@ def read_log(
     """Read the log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit), a table
     (pandas, polars, pyarrow, DuckDB), a folder of files, or a list of all these.
 
-    `columns` maps our names to theirs, several of theirs side by side as a list; ""
-    leaves one of ours out. `arms` are the names of the arms in the order of their
-    numbers, `experts` the names of the experts whose predictions the column advice
-    contains, if the log has no such names. Every row is checked; an error names column,
-    row (from 0) and rule. A `Log` is returned as it is.
+    `columns` maps our names to theirs, where a list stands for several of their
+    columns; "" ignores one of our columns. `arms` are the names of the arms in the
+    order of their numbers, and `experts` the names of the experts whose predictions the
+    column advice contains, if the log has no such names. Every row is checked; an error
+    names column, row (from 0) and rule. A `Log` is returned unchanged.
 
     >>> import pyarrow
     >>> table = pyarrow.table(
@@ -396,8 +398,8 @@ def log_batches(
     format: str | None = None,
     rows: int = 65_536,
 ) -> Iterator[Log]:
-    """The log in a file or table as logs of at most `rows` rows, in bounded memory;
-    arms with names need `arms`."""
+    """Yield the log in a file or table as logs of at most `rows` rows, in bounded
+    memory. Arms with names need `arms`."""
     return LogReader(columns or {}, arms, format, rows).batches(source)
 
 
@@ -419,8 +421,8 @@ def write_log(
 
 
 def _check_alike(logs: Iterable[Log]) -> Iterator[Log]:
-    """The logs that have rows; refused unless there is one, and all are about the same
-    arms and experts."""
+    """Yield the logs that have rows. Raise if there is none, or if they differ in arms
+    or experts."""
     first = None
     for log in logs:
         if not len(log):
@@ -445,7 +447,8 @@ def _name(source: object) -> str:
 
 
 def total_rows(reader: LogReader, sources: Sequence[object]) -> int | None:
-    """Return the approximate number of rows of all sources; None if one is unknown."""
+    """Return the approximate number of rows of all sources, or None if one is
+    unknown."""
     total = 0
     for source in sources:
         rows = reader.rows_in(source)
@@ -456,8 +459,8 @@ def total_rows(reader: LogReader, sources: Sequence[object]) -> int | None:
 
 
 def _check_same_columns(logs: Sequence[Log], places: Sequence[_Place]) -> None:
-    """Refuse a source without a column that the first one has, or the other way round,
-    because the column would be dropped."""
+    """Raise if a source lacks a column that the first one has, or has an additional
+    one, because the column would be dropped."""
     first = places[0]
     names = set(logs[0].columns()) - set(MAY_LACK)
     for log, place in zip(logs, places, strict=True):
@@ -473,7 +476,7 @@ def _check_same_columns(logs: Sequence[Log], places: Sequence[_Place]) -> None:
 
 
 def _check_ids(logs: Sequence[Log], places: Sequence[_Place]) -> None:
-    """Refuse an id that occurs again in another piece."""
+    """Raise if an id occurs again in another piece."""
     seen: set[str] = set()
     for log, place in zip(logs, places, strict=True):
         if log.decision_id is None:

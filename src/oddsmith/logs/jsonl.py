@@ -1,5 +1,5 @@
-"""JSON lines: one object per line, with our column names as keys (`Decision.to_json`
-and a reward is one)."""
+"""JSON lines: one object per line, with our column names as keys. `Decision.to_json`
+with a reward has this form."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ __all__ = ["decode_field", "is_list_of", "objects", "read_pieces", "write"]
 
 
 def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The objects of a file, some rows at a time, with the number of the first; blank
-    lines do not count."""
+    """Yield some objects of a file at a time, with the number of the first. Blank lines
+    do not count."""
     first = 0
     try:
         with path.open(encoding="utf-8") as file:
@@ -36,16 +36,16 @@ def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]
 
 
 def is_list_of(values: object, kind: type) -> bool:
-    """Whether JSON is a list of values that are all of one type."""
+    """Return whether JSON is a list of values of one type."""
     return isinstance(values, list) and all(type(value) is kind for value in values)
 
 
 def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Read the pieces of a file of JSON lines. null is NaN; where an arm has a name,
-    its number is in `index`.
+    """Read a file of JSON lines in pieces. null is NaN; if an arm has a name, its
+    number is in `index`.
 
     `arms` and `experts`, in the first row, name the arms and the experts. If every row
-    has `arms`, as decisions among arms of the call have, they are the offered names.
+    has `arms`, as decisions with arms of the call have, these are the offered names.
     """
     arms: Sequence[str] | None = None
     experts: Sequence[str] | None = None
@@ -85,7 +85,7 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
 def _columns(
     rows: Sequence[Mapping[str, Any]], found: Mapping[str, str | list[str]]
 ) -> dict[str, Any]:
-    """The values of all rows by our names, which are `found` among the keys."""
+    """Return the values of all rows under our names. `found` maps them to the keys."""
     columns: dict[str, Any] = {}
     for name, theirs in found.items():
         if isinstance(theirs, str):
@@ -96,8 +96,8 @@ def _columns(
                 columns[name] = _contexts(theirs, columns[name])
     if "index" in rows[0]:
         columns["arm"] = [row.get("index") for row in rows]
-    # a missing mask allows all arms; missing log weights mean that all experts made
-    # predictions
+    # A missing mask allows all arms; missing log weights mean that all experts made
+    # predictions.
     if "eligible" in columns:
         columns["eligible"] = _fill_lists(
             columns["eligible"], True, columns.get("offered")
@@ -151,8 +151,8 @@ def _object(path: Path, row: int, line: str) -> dict[str, Any]:
 
 
 def _contexts(keys: Sequence[str], rows: list[Any]) -> list[Any]:
-    """Contexts by the names of their keys, as those of tables are, unless all values
-    are numbers."""
+    """Return contexts by the names of their keys, as for tables, unless all values are
+    numbers."""
     kinds = {type(value) for row in rows for value in row}
     if kinds <= {int, float, bool, type(None)}:
         return rows
@@ -161,7 +161,8 @@ def _contexts(keys: Sequence[str], rows: list[Any]) -> list[Any]:
 
 
 def decode_field(value: Any, name: str, row: int, source: Path | str = "") -> Any:
-    """Return the value that `encode` wrote; refuse any other with column and row."""
+    """Return the value that `encode` wrote. An error for any other value names column
+    and row."""
     try:
         return decode(value)
     except (
@@ -181,13 +182,13 @@ def decode_field(value: Any, name: str, row: int, source: Path | str = "") -> An
 
 
 def _check_names(path: Path, first: int, rows: list[dict[str, Any]]) -> None:
-    """Refuse names of arms in a later row, because they would be names of that row
+    """Raise for names of arms in a later row, because they would be names of that row
     alone."""
     for row, one in enumerate(rows, first):
         if row and "arms" in one:
             rule = (
-                "must be in every row beside index, as decisions have it, or in the "
-                "first row alone"
+                "must be in every row together with index, as in decisions, or only "
+                "in the first row"
             )
             raise BrokenLog("arms", row, rule, str(path))
 

@@ -1,5 +1,5 @@
-"""What a log knows of the odds it was drawn with and of the arms' features, and what
-that allows."""
+"""What a log knows about propensities and features of arms, and which methods this
+allows."""
 
 from typing import Literal, TypeAlias
 
@@ -18,10 +18,10 @@ FeatureKind: TypeAlias = Literal["all", "drawn", "none"]
 Use: TypeAlias = Literal["learning", "models", "weights", "odds"]
 
 KINDS: dict[LogKind, str] = {
-    "exact": "the odds of every arm are known",
+    "exact": "the propensities of all arms are known",
     "drawn": "only the propensity of the drawn arm is known",
     "deterministic": (
-        "every propensity is 1, so that nothing is known of the other arms"
+        "every propensity is 1, so that the log has no information on the other arms"
     ),
     "unknown": "it has no propensities",
 }
@@ -32,14 +32,14 @@ USES: dict[Use, tuple[str, tuple[LogKind, ...]]] = {
     ),
     "models": ("a reward model (dm)", ("exact", "drawn", "deterministic", "unknown")),
     "weights": ("importance weights (ips, snips, dr)", ("exact", "drawn")),
-    "odds": ("the odds of all arms (overlap, replay)", ("exact",)),
+    "odds": ("the propensities of all arms (overlap, replay)", ("exact",)),
 }
 OF_DRAWN_ROWS: dict[Use, str] = {
     "learning": "learning from drawn rows (fit_log)",
     "weights": "importance weights (ips, snips)",
-    "odds": "the odds of all arms",
+    "odds": "the propensities of all arms",
 }
-"""The uses of a log that has the features of the drawn arms only."""
+"""The uses of a log that has only the features of the drawn arms."""
 COMPARED = "reward models (dm, dr), policy targets and learners that compare arms"
-"""What needs the features of all arms that were offered, where arms came with features:
-the use "models"."""
+"""The methods that need the features of all offered arms, if arms were passed with
+features: the use "models"."""

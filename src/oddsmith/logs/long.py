@@ -1,4 +1,4 @@
-"""Long tables: a row per offered arm, and a column that groups rows by decision.
+"""Long tables: one row per offered arm, and a column that groups rows by decision.
 
 decision_id,arm,drawn,reward,propensity,context.hour,topic,age_h
 d-1,article-17,true,1,0.25,9,sports,2.0
@@ -31,8 +31,8 @@ _ROWS = 65_536
 
 
 class _Table(NamedTuple):
-    """Columns by their names; their names of our columns, of keys of the context, of
-    metrics, and of features."""
+    """Columns by their names; and their names for our columns, keys of the context,
+    metrics, and features."""
 
     columns: Mapping[str, Sequence[Any]]
     found: Mapping[str, str]
@@ -41,7 +41,7 @@ class _Table(NamedTuple):
     features: Sequence[str]
 
     def column(self, name: str) -> Sequence[Any]:
-        """One of our columns."""
+        """Return one of our columns."""
         return self.columns[self.found[name]]
 
 
@@ -55,13 +55,14 @@ def read_long(
     """Read the log in a long table: a file (Parquet, CSV, JSON lines) or a table, with
     a row per offered arm.
 
-    Rows with one `decision_id` are one decision. `arm` names the arm, `drawn` marks the
-    drawn one, whose `reward` counts. `propensity` are the odds of all arms, or of the
-    drawn ones alone. `columns` maps our names to theirs. The columns of `metric` (else
-    all that begin with "metric.") are amounts of the drawn arm. The columns of
-    `context` (else all that begin with "context."), `time`, `step`, `fingerprint`,
-    `slate`, `slot`, `holdout`, `group` and `unit` are equal in all rows of a decision.
-    The other columns are `features`, unless these are given.
+    Rows with the same `decision_id` are one decision. `arm` names the arm, and `drawn`
+    marks the drawn one, whose `reward` counts. `propensity` contains the propensities
+    of all arms, or only of the drawn ones. `columns` maps our names to theirs. The
+    columns of `metric` (otherwise all that begin with "metric.") are amounts of the
+    drawn arm. The columns of `context` (otherwise all that begin with "context."),
+    `time`, `step`, `fingerprint`, `slate`, `slot`, `holdout`, `group` and `unit` have
+    the same value in all rows of a decision. The other columns are `features`, unless
+    these are given.
 
     >>> import pyarrow
     >>> table = pyarrow.table(
@@ -104,7 +105,7 @@ def read_long(
 def _load(
     source: object, names: Names, form: str | None
 ) -> tuple[str, dict[str, list[Any]]]:
-    """The name of the source, and its columns as lists."""
+    """Return the name of the source, and its columns as lists."""
     if hasattr(source, "__arrow_c_stream__"):
         name = type(source).__name__
         return name, _lists(arrow.stream(source, _ROWS), name)
@@ -127,7 +128,7 @@ def _load(
 
 
 def _lists(batches: "Iterable[pa.RecordBatch]", source: str) -> dict[str, list[Any]]:
-    """The columns of record batches as lists."""
+    """Return the columns of record batches as lists."""
     columns: dict[str, list[Any]] = {}
     for batch in batches:
         names = batch.schema.names
@@ -144,7 +145,7 @@ def _match_columns(
     features: Sequence[str] | None,
     source: str,
 ) -> _Table:
-    """Find our columns among theirs, and the features."""
+    """Find our columns and the features among the table's columns."""
     if not any(map(len, columns.values())):
         raise BadFile(f"{source} must have at least one row; got none")
     if "context" in names:
@@ -179,7 +180,7 @@ def _match_columns(
 
 
 def _decisions(table: _Table) -> list[list[int]]:
-    """The rows of each decision; decisions are in the order of their first rows."""
+    """Return the rows of each decision, in the order of the decisions' first rows."""
     groups: dict[str, list[int]] = {}
     for row, id in enumerate(table.column("decision_id")):
         if id is None or id == "":
@@ -191,7 +192,7 @@ def _decisions(table: _Table) -> list[list[int]]:
 
 
 def _fields(table: _Table, decisions: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """The columns of the log."""
+    """Return the columns of the log."""
     arms = table.column("arm")
     for row, arm in enumerate(arms):
         if isinstance(arm, bool) or not isinstance(arm, str | int):
@@ -234,12 +235,12 @@ def _fields(table: _Table, decisions: Sequence[Sequence[int]]) -> dict[str, Any]
 def _by_decision(
     column: Sequence[Any], decisions: Sequence[Sequence[int]]
 ) -> list[list[Any]]:
-    """The values of each decision, one per offered arm."""
+    """Return the values of each decision, one per offered arm."""
     return [[column[row] for row in rows] for rows in decisions]
 
 
 def _drawn_row(table: _Table, rows: Sequence[int]) -> int:
-    """The one row of a decision whose arm was drawn."""
+    """Return the row of a decision whose arm was drawn, which must be a single one."""
     flags = table.column("drawn")
     for row in rows:
         if flags[row] not in (0, 1):  # 0 and 1 are equal to false and true
@@ -261,7 +262,8 @@ def _drawn_row(table: _Table, rows: Sequence[int]) -> int:
 def _odds(
     table: _Table, decisions: Sequence[Sequence[int]], drawn: Sequence[int]
 ) -> dict[str, Any]:
-    """The odds of all arms, or of the drawn ones where there are no others."""
+    """Return the propensities of all arms, or only of the drawn ones if the others are
+    missing."""
     if "propensity" not in table.found:
         return {}
     odds = table.column("propensity")
@@ -273,15 +275,15 @@ def _odds(
     raise BrokenLog(
         "propensity",
         absent[0],
-        "must be there for all arms, or for the drawn ones alone; got none",
+        "must be there for all arms, or only for the drawn ones; got none",
     )
 
 
 def _features(
     table: _Table, decisions: Sequence[Sequence[int]], drawn: Sequence[int]
 ) -> list[Any] | None:
-    """The features of the arms, by name; those of the drawn arms alone if all other
-    rows are empty."""
+    """Return the features of the arms by name, only those of the drawn arms if all
+    other rows are empty."""
     if not table.features:
         return None
     columns = [table.columns[name] for name in table.features]
@@ -306,7 +308,7 @@ def _features(
 def _once(
     table: _Table, theirs: str, decisions: Sequence[Sequence[int]]
 ) -> Iterator[Any]:
-    """The value of each decision, which all of its rows have."""
+    """Yield the value of each decision, which must be the same in all of its rows."""
     column = table.columns[theirs]
     for rows in decisions:
         first = column[rows[0]]

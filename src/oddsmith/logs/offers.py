@@ -1,7 +1,7 @@
-"""Offers in a log: the names and features of the arms of each row, in one form and
-checked.
+"""Check the offers in a log, the names and features of the arms of each row, and
+convert them to one form.
 
-Odds and masks of rows with fewer arms than others are padded, with 0 and False.
+Propensities and masks of rows with fewer arms than others are padded with 0 and False.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 Features: TypeAlias = Mapping[str, Any] | None
 """Features of the arms of a row, by name."""
 BY_ARM = ("propensities", "eligible", "control")
-"""The columns with an entry for each arm."""
+"""The columns with one entry per arm."""
 
 
 def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
-    """The names offered in each row; equal ones are the same tuple."""
+    """Return the names offered in each row. Equal lists of names share one tuple."""
     known: dict[tuple[object, ...], tuple[str, ...]] = {}
     column = []
     for row, names in enumerate(rows):
@@ -51,7 +51,7 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
                 "offered", row, f"must be a list of names; got {names!r:.60}"
             )
         key = tuple(names)
-        # check the type too: 1, 1.0 and True are equal as dict keys
+        # Check the type too: 1, 1.0 and True are equal as dict keys.
         is_text = all(type(name) is str for name in key)
         if not is_text or key not in known:
             try:
@@ -65,8 +65,8 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
 
 
 def _features_column(rows: Collection[object]) -> list[Features]:
-    """The features of each row by name, None where nothing is known."""
-    given = list(rows)  # keep all rows in memory, in order to detect duplicate ids
+    """Return the features of each row by name, None if nothing is known."""
+    given = list(rows)  # keep all rows in memory, so that no id() is used twice
     known: dict[int, Features] = {}
     column: list[Features] = []
     for row, features in enumerate(given):
@@ -90,8 +90,8 @@ def _features_column(rows: Collection[object]) -> list[Features]:
 
 
 def normalize_offers(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns with offers in one form, and odds and masks padded to the
-    largest number of arms."""
+    """Return the columns with offers in one form, and propensities and masks padded to
+    the largest number of arms."""
     whole = dict(columns)
     if "offered" in whole:
         names = _names_column(whole["offered"])
@@ -110,10 +110,10 @@ def normalize_offers(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trim_arms(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns with odds and masks as wide as the largest number of arms, or
-    wider if there are entries beyond.
+    """Return the columns with propensities and masks as wide as the largest number of
+    arms, or wider if there are entries beyond it.
 
-    Where rows have different numbers of arms, a mask marks the places of arms.
+    If rows have different numbers of arms, a mask marks the positions of arms.
     """
     whole = dict(columns)
     names = columns.get("offered") or ()
@@ -130,8 +130,8 @@ def trim_arms(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def join_offers(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Move offers and features out of the parts into columns of all rows; pad the odds
-    and masks of the parts to one width."""
+    """Move offers and features out of the parts into columns of all rows. Pad the
+    propensities and masks of the parts to one width."""
     whole: dict[str, Any] = {}
     features = [part.pop("features", None) for part in parts]
     if any(own is not None for own in features):
@@ -160,8 +160,8 @@ def _with_width(column: npt.NDArray[np.generic], width: int) -> npt.NDArray[np.g
 
 
 def _pad_lists(name: str, rows: Any, offers: Sequence[tuple[str, ...]]) -> Any:
-    """Pad lists with an entry per offered arm to one length. Arrays, and values that
-    are no lists, stay."""
+    """Pad lists with one entry per offered arm to one length. Arrays, and values that
+    are not lists, stay unchanged."""
     is_array = isinstance(rows, np.ndarray) and rows.ndim == 2
     if is_array or len(rows) != len(offers):
         return rows
@@ -189,7 +189,7 @@ def _pad_lists(name: str, rows: Any, offers: Sequence[tuple[str, ...]]) -> Any:
 
 
 def offer_mask(offers: Sequence[tuple[str, ...]], width: int) -> Bools:
-    """Return which of `width` places (T, width) are those of offered arms."""
+    """Return a mask (T, width) of the positions of offered arms."""
     mask: Bools = np.arange(width) < sizes(offers)[:, None]
     return mask
 
@@ -204,8 +204,7 @@ def everywhere(log: "Log", arms: object) -> tuple[tuple[str, ...], Features]:
     log's order."""
     if log.offered is not None:
         raise InvalidInput(
-            "log must be about arms that do not change; it has the names that each row "
-            "offered"
+            "log must have the same arms in all rows; its rows offered different arms"
         )
     offer = make_offer(None, arms)
     names = offer.arms if log.arms is None else tuple(log.arms)
@@ -226,15 +225,16 @@ def everywhere(log: "Log", arms: object) -> tuple[tuple[str, ...], Features]:
 
 
 def shared_names(offers: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """Return the names that all rows offered, in one order; None if rows differ."""
+    """Return the names that all rows offered in the same order, or None if rows
+    differ."""
     if not len(offers):
         return None
     return offers[0] if all(names == offers[0] for names in offers) else None
 
 
 def check_offers(log: "Log") -> None:
-    """Refuse the first row whose arm, odds or mask do not fit the arms that it
-    offered."""
+    """Raise for the first row whose arm, propensities or mask do not fit its offered
+    arms."""
     n = sizes(log.offered)
     row = _first(log.arm >= n)
     if row is not None:
@@ -248,8 +248,8 @@ def check_offers(log: "Log") -> None:
 
 
 def feature_kind(log: "Log") -> FeatureKind:
-    """Return whether a log knows the features of all arms that could be drawn, of the
-    drawn one only, or none."""
+    """Return whether a log knows the features of all eligible arms, of the drawn ones
+    only, or of none."""
     if log.features is None or all(row is None for row in log.features):
         return "none"
     needed = np.full(len(log), log.n_arms)
@@ -277,8 +277,8 @@ def _check_padding(name: str, column: npt.NDArray[np.generic], n: Ints) -> None:
 
 
 def check_features(log: "Log") -> None:
-    """Refuse features of arms that were not offered, without the drawn one, or of two
-    kinds."""
+    """Raise for features of arms that were not offered, for missing features of the
+    drawn arm, and for mixed kinds of features."""
     first: tuple[int, int | None] | None = None
     seen: set[tuple[int, int]] = set()
     rows = zip(log.arm.tolist(), log.features, strict=True)
@@ -318,7 +318,7 @@ def _check_offered(names: Sequence[str], own: Mapping[str, Any], row: int) -> No
 
 
 def _width(features: Any) -> int | None:
-    """The number of numbers; None for a dict."""
+    """Return the number of features, or None for a dict."""
     return None if isinstance(features, Mapping) else np.atleast_1d(features).size
 
 
@@ -327,5 +327,5 @@ def _words(width: int | None) -> str:
 
 
 def _first(wrong: Bools) -> int | None:
-    """The first row that is wrong."""
+    """Return the first row that is wrong, or None."""
     return int(np.argmax(wrong)) if wrong.any() else None

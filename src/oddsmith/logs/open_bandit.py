@@ -16,7 +16,7 @@ _AFFINITY = re.compile(r"(user-item_)?affinity_(\d+)")
 
 
 def looks_like(present: Sequence[str]) -> bool:
-    """Whether these are the columns of an Open Bandit log.
+    """Return whether these are the columns of an Open Bandit log.
 
     >>> names = ["item_id", "position", "click", "propensity_score", "user_feature_0"]
     >>> looks_like(names)
@@ -28,8 +28,8 @@ def looks_like(present: Sequence[str]) -> bool:
 
 
 def columns(present: Sequence[str]) -> dict[str, str | Sequence[str]]:
-    """Return their names of our columns. The context is the position, the user's
-    features and affinities."""
+    """Return the format's names for our columns. The context consists of the position,
+    the user's features and affinities."""
     names: dict[str, str | Sequence[str]] = {}
     for name, theirs in _NAMES.items():
         found = [one for one in theirs if one in present]
@@ -44,7 +44,7 @@ def columns(present: Sequence[str]) -> dict[str, str | Sequence[str]]:
 
 
 def arms(present: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the items, one per affinity column; None without such columns."""
+    """Return the items, one per affinity column, or None without such columns."""
     matches = map(_AFFINITY.fullmatch, present)
     items = [int(match[2]) for match in matches if match]
     if not items:

@@ -1,4 +1,4 @@
-"""Parquet: read and written batch by batch."""
+"""Read and write Parquet files batch by batch."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -23,8 +23,8 @@ _BUFFER = 2**20  # bytes per read
 def read_pieces(
     path: Path, layout: Layout, groups: Sequence[int] | None = None
 ) -> Iterator[Piece]:
-    """Read the pieces of a Parquet file, or of some of its row groups; only the columns
-    that are needed are decoded."""
+    """Read a Parquet file, or some of its row groups, in pieces. Only the needed
+    columns are decoded."""
     with _open(path) as file:
         found = found_columns(file.schema_arrow.names, layout, str(path))
         names: list[str] = []
@@ -42,7 +42,7 @@ def read_pieces(
 
 
 def batches(path: Path, rows: int) -> "Iterator[pa.RecordBatch]":
-    """Record batches of all columns."""
+    """Yield record batches of all columns."""
     with _open(path) as file:
         try:
             yield from file.iter_batches(rows)
@@ -51,19 +51,19 @@ def batches(path: Path, rows: int) -> "Iterator[pa.RecordBatch]":
 
 
 def names(path: Path) -> list[str]:
-    """The names of the columns."""
+    """Return the names of the columns."""
     with _open(path) as file:
         return list(file.schema_arrow.names)
 
 
 def row_groups(path: Path) -> int:
-    """The number of row groups of a file."""
+    """Return the number of row groups of a file."""
     with _open(path) as file:
         return int(file.num_row_groups)
 
 
 def rows(path: Path) -> int:
-    """The number of rows according to the metadata of a file."""
+    """Return the number of rows from the metadata of a file."""
     with _open(path) as file:
         return int(file.metadata.num_rows)
 
@@ -96,8 +96,8 @@ def _open(path: Path) -> "ParquetFile":
     from pyarrow import parquet
 
     try:
-        # read pages when they are needed: pre-buffering would load all row groups into
-        # memory
+        # Read pages when they are needed: pre-buffering would load all row groups into
+        # memory.
         file = parquet.ParquetFile(
             path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER
         )
@@ -108,8 +108,8 @@ def _open(path: Path) -> "ParquetFile":
 
 
 def _check_sizes(file: "ParquetFile") -> None:
-    """Refuse a file with a row group that unpacks to more than it may; one row group at
-    a time is read."""
+    """Raise if a row group is too large when decompressed. Row groups are read one at a
+    time."""
     about = file.metadata
     for number in range(about.num_row_groups):
         group = about.row_group(number)

@@ -1,4 +1,5 @@
-"""Pieces: rows from a reader, and how they become a log."""
+"""Pieces of a log file, that is, unchecked rows from a reader, and their conversion to
+a log."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -29,8 +30,8 @@ __all__ = [
 
 
 def scale_rewards(rewards: Collection[object], scale: RewardScale) -> Array:
-    """Return (reward - low) / (high - low), NaN where no reward has come; refuse the
-    first reward outside of the scale.
+    """Return (reward - low) / (high - low), NaN if no reward has come. Raise for the
+    first reward outside the scale.
 
     >>> scale_rewards([5.0, None, 20], RewardScale(0, 20))
     array([0.25,  nan, 1.  ])
@@ -54,7 +55,7 @@ def scale_rewards(rewards: Collection[object], scale: RewardScale) -> Array:
 
 
 Names = Mapping[str, str | Sequence[str]]
-"""Our column names to theirs: one column, or several side by side."""
+"""Maps our column names to theirs: one column, or a list of several."""
 _WIDE = (
     "propensities",
     "eligible",
@@ -69,8 +70,8 @@ _NEEDED = ("arm", "reward")
 
 
 class Layout(NamedTuple):
-    """How to read a table: their names of our columns, the columns of ours to read
-    (None: all), rows at a time."""
+    """How to read a table: their names for our columns, the columns of ours to read
+    (None: all), and the rows at a time."""
 
     columns: Names
     only: Collection[str] | None
@@ -78,9 +79,9 @@ class Layout(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Columns of some rows by our names, unchecked; the number of the first row; the
-    names of arms and experts, if known. `own` marks rows that `write_log` wrote, whose
-    rewards are in [0, 1].
+    """Unchecked columns of some rows under our names, the number of the first row, and
+    the names of arms and experts, if known. `own` marks rows that `write_log` wrote,
+    whose rewards are in [0, 1].
     """
 
     columns: dict[str, Any]
@@ -98,8 +99,8 @@ def log_of(
     source: str,
     scale: RewardScale | None = None,
 ) -> Log:
-    """Return the checked log; an error names the row of the whole source. Rewards are
-    mapped from the units of `scale`."""
+    """Return the checked log, with rewards converted from the units of `scale`. An
+    error names the row of the whole source."""
     arms = _one_order("arms", arms, piece.arms, source)
     experts = _one_order("experts", experts, piece.experts, source)
     columns = dict(piece.columns)
@@ -114,7 +115,7 @@ def log_of(
             columns["features"] = by_name(columns["features"], offers, arms)
         return Log(
             **columns,
-            # with offers, each row has its own arm names
+            # With offers, each row has its own arm names.
             arms=arms if offers is None else None,
             experts=experts if "advice" in columns else None,
             metrics=piece.metrics if "metric" in columns else None,

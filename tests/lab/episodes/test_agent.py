@@ -81,7 +81,7 @@ def test_calls_out_of_order_are_refused_and_lose_nothing() -> None:
     assert len(agent.log()) == 1
     with pytest.raises(od.InvalidInput, match="seed must be given"):
         EpisodeAgent(gps())
-    with pytest.raises(od.InvalidInput, match="policy must be one for episodes"):
+    with pytest.raises(od.InvalidInput, match="policy must be a policy for episodes"):
         EpisodeAgent(od.policies.UCB1(2), seed=1)  # type: ignore[arg-type]
 
 
@@ -155,7 +155,7 @@ def test_what_models_must_be() -> None:
         GeneralizedPosteriorSampling(["x"])
     with pytest.raises(
         od.InvalidInput,
-        match=r"agree in steps, states and actions, \(3, 3, 2\); got \(2, 2, 2\)",
+        match=r"have the same steps, states and actions, \(3, 3, 2\); got \(2, 2, 2\)",
     ):
         GeneralizedPosteriorSampling([chain(), r1()[0]])
     with pytest.raises(
@@ -207,7 +207,7 @@ def test_a_log_is_checked() -> None:
         (
             {},
             [[[0.5, 0.5], [0.0, 1.0]]],
-            r"odds of drawn actions must be in \[1e-12, 1\]; got 0",
+            r"propensities of drawn actions must be in \[1e-12, 1\]; got 0",
         ),
         ({}, [[[0.5, 0.6], [0.9, 0.1]]], "sum to 1"),
     ]

@@ -60,7 +60,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"slots": [{"name": "x"}, {"name": "y", "eligible": ["a"]}]},
-        "slot 'y' may be left with nothing",
+        "slot 'y' may be left without an arm",
     ),
     (
         {"slots": [{"name": "top", "features": {"hour": 1}}]},
@@ -91,7 +91,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"unit": "ann"}, "unit must be left out, for experiment 'news' is not sticky"),
     (
         {"context": {"slot": 2}},
-        "context must leave the name 'slot' to the slot's number",
+        "context must not use the name 'slot'",
     ),
     (
         {"context": "home page"},

@@ -1,4 +1,4 @@
-"""EpisodeAgent: an episodic policy together with its state."""
+"""EpisodeAgent: a policy for episodes, together with its state."""
 
 from os import PathLike
 from pathlib import Path
@@ -18,12 +18,11 @@ __all__ = ["EpisodeAgent"]
 
 
 class EpisodeAgent:
-    """Begins an episode, decides, observes, and so on to its end; one episode after the
-    other.
+    """An agent that plays one episode after the other: begin an episode, then decide
+    and observe at each step until its end.
 
-    Every draw follows from `seed` and the number of the decision. The weights of an
-    episode are those of its beginning. Episodes that have ended are kept in memory for
-    `log`.
+    `seed` and the number of the decision determine every draw. The weights do not
+    change during an episode. Finished episodes are kept in memory for `log`.
 
     >>> import numpy as np
     >>> from oddsmith.lab.episodes import EpisodicModel, GeneralizedPosteriorSampling
@@ -45,13 +44,13 @@ class EpisodeAgent:
     def __init__(self, policy: EpisodicPolicy, seed: int | None = None) -> None:
         if not isinstance(policy, EpisodicPolicy):
             raise InvalidInput(
-                "policy must be one for episodes (name EpisodicPolicy as base); got "
-                f"{type(policy)!r}"
+                "policy must be a policy for episodes (use EpisodicPolicy as base "
+                f"class); got {type(policy)!r}"
             )
         if seed is None:
             raise InvalidInput(
-                "seed must be given: choose any whole number, seed=7 say; every draw "
-                "follows from it"
+                "seed must be given, because every draw follows from it: choose any "
+                "whole number, as in seed=7"
             )
         self.policy = policy
         self.seed = int(seed)
@@ -65,12 +64,12 @@ class EpisodeAgent:
 
     @property
     def state(self) -> State:
-        """The current state; replaced, not changed, by what is observed."""
+        """The current state. Observations replace it and never change it in place."""
         return self._state
 
     def begin(self) -> int:
-        """The number of the episode that begins, from 1 on; the one before must have
-        ended."""
+        """Begin an episode and return its number, counted from 1. The previous episode
+        must have ended."""
         if self._open is not None:
             raise InvalidInput(
                 f"episode {self._episodes} must end before the next begins: it has "
@@ -81,13 +80,14 @@ class EpisodeAgent:
         return self._episodes
 
     def odds(self, state: int) -> Array:
-        """The odds of each action in this state, given the episode so far."""
+        """Return the propensity of each action in this state, given the episode so
+        far."""
         odds = self.policy.odds(self._state, state)
         return check_odds(self.policy, odds).propensities
 
     def decide(self, state: int) -> Decision:
-        """The decision for the next step, in this state; `observe` its reward before
-        the next one."""
+        """Return the decision for the next step in this state. Its reward must be
+        observed before the next decision."""
         if self._open is None:
             raise InvalidInput("an episode must begin before a decision; call begin()")
         if self._waiting is not None:
@@ -104,8 +104,8 @@ class EpisodeAgent:
         return decision
 
     def observe(self, reward: object) -> None:
-        """Take the reward of the last decision; the last step of an episode ends it,
-        and its weights are learnt."""
+        """Observe the reward of the last decision. The last step of an episode ends it
+        and updates the weights."""
         if self._waiting is None or self._open is None:
             raise InvalidInput("a decision must come before its reward; call decide()")
         decision = self._waiting
@@ -118,8 +118,8 @@ class EpisodeAgent:
             self._close()
 
     def end(self, state: int | None = None) -> None:
-        """End the episode here, in `state` where that is a state of the models; after
-        its last step it has ended."""
+        """End the episode early, in `state` if it is a state of the models. The last
+        step ends an episode without this call."""
         if self._waiting is not None:
             raise InvalidInput(
                 "the reward of the last decision must be observed before the end; call "
@@ -136,17 +136,17 @@ class EpisodeAgent:
         self._open = None
 
     def posterior(self) -> dict[str, float]:
-        """The weight of each model, by name."""
+        """Return the weight of each model by name."""
         return self.policy.named_posterior(self._state, None)
 
     def log(self) -> EpisodeLog:
-        """The episodes that have ended since this agent was made or loaded, as a
-        table."""
+        """Return the episodes that have ended since this agent was created or loaded,
+        as a table."""
         return EpisodeLog.of(self._ended, horizon=self.policy.horizon)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the state to one file, between episodes; `load` goes on from there with
-        the same draws."""
+        """Write the state to a file, between episodes. After `load` the agent continues
+        with the same draws."""
         if self._open is not None:
             raise InvalidInput(
                 f"an agent must be saved between episodes; episode {self._episodes} "
@@ -163,12 +163,12 @@ class EpisodeAgent:
 
     @classmethod
     def load(cls, path: str | PathLike[str], policy: EpisodicPolicy) -> "EpisodeAgent":
-        """The agent that `save` wrote; refused for another policy."""
+        """Return the agent that `save` wrote. A different policy is an error."""
         state, meta = saving.read_state(Path(path), policy)
         if meta.get("kind") != "episodes":
             raise BadFile(
-                f"{path} must be a file that EpisodeAgent.save wrote; it is another "
-                "agent's"
+                f"{path} must be a file that EpisodeAgent.save wrote; it contains an "
+                "agent of another kind"
             )
         agent = cls(policy, seed=meta["seed"])
         agent._state = state

@@ -1,5 +1,5 @@
-"""TabularPosteriorSampling: posteriors of every reward and move of a tabular world,
-played by M draws from them."""
+"""TabularPosteriorSampling: posteriors of all rewards and transitions of a tabular
+world, of which M models are drawn per episode."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -24,11 +24,11 @@ __all__ = ["CountState", "TabularPosteriorSampling"]
 
 
 class CountState(NamedTuple):
-    """Counts of moves (…, S, K, S), sums of rewards and of 1 - rewards (…, S, K), and
-    the draws of this episode.
+    """Counts of transitions (…, S, K, S), sums of rewards and of 1 - rewards (…, S, K),
+    and the models drawn for this episode.
 
-    `q` (…, M, H, S, K) are the plans of the models drawn; `place` and `action` (…) the
-    last state and action.
+    `q` (…, M, H, S, K) contains the plans of the drawn models; `place` and `action` (…)
+    are the last state and action.
     """
 
     moves: Array
@@ -43,7 +43,8 @@ class CountState(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """Counts of moves (…, S, K, S), sums of rewards and of 1 - rewards (…, S, K)."""
+    """Counts of transitions (…, S, K, S), sums of rewards and of 1 - rewards (…, S,
+    K)."""
 
     moves: Array
     wins: Array
@@ -52,18 +53,18 @@ class _Counts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TabularPosteriorSampling(EpisodicPolicy):
-    """Posterior sampling (PSRL) in a world whose rewards and moves are the same at
-    every step, over M draws.
+    """Posterior sampling (PSRL) with M drawn models, in a world whose rewards and
+    transitions are the same at every step.
 
         P(· | s, a) ~ Dirichlet(α + η n(s, a, ·))
         r(s, a) ~ Beta(wins + η Σ r, losses + η Σ (1 - r))
 
-    At the beginning of an episode M models are drawn by `seed` and the number of the
-    episode, and planned; each is as likely. **The odds are exact for these draws**: an
-    action is recorded with its true propensity, and over seeds the actions have the law
-    of posterior sampling; as odds of the posterior itself they are off by about 1/√M.
-    `eta` = 1 is Bayes' rule. `gamma` is the mass that draws all actions of an episode
-    uniformly.
+    At the beginning of an episode M models are drawn, determined by `seed` and the
+    number of the episode, and planned; each is equally likely. **The propensities are
+    exact for these draws**: each action is recorded with its true propensity, and over
+    seeds the actions are distributed as in posterior sampling. As propensities of the
+    posterior itself they are off by about 1/√M. `eta` = 1 is Bayes' rule. `gamma` is
+    the probability of drawing all actions of an episode uniformly.
 
     >>> policy = TabularPosteriorSampling(2, 2, horizon=3, draws=4, gamma=0.0)
     >>> policy.odds(policy.init(), 0).propensities
@@ -95,14 +96,14 @@ class TabularPosteriorSampling(EpisodicPolicy):
         return self.gamma > 0
 
     def init(self, shape: tuple[int, ...] = ()) -> CountState:
-        """The prior, with the draws of the first episode."""
+        """Return the prior, with the models drawn for the first episode."""
         cells = (*shape, self.n_states, self.n_actions)
         moves = np.zeros((*cells, self.n_states))
         counts = _Counts(moves, wins=np.zeros(cells), losses=np.zeros(cells))
         return self._begin(counts, learnt=0, episodes=0)
 
     def _begin(self, counts: _Counts, learnt: int, episodes: int) -> CountState:
-        """The state at the beginning of an episode, with its draws."""
+        """Return the state at the beginning of an episode, with its drawn models."""
         shape = counts.wins.shape[:-2]
         nowhere = np.zeros(shape, dtype=np.int64)
         log_weights = np.zeros((*shape, self.draws))
@@ -120,10 +121,10 @@ class TabularPosteriorSampling(EpisodicPolicy):
         )
 
     def _draw_plans(self, counts: _Counts, episodes: int) -> Array:
-        """The plans (…, M, H, S, K) of M models from the posterior, which follow from
-        the seed and the counts."""
+        """Return the plans (…, M, H, S, K) of M models from the posterior. The seed and
+        the counts determine them."""
         rng = np.random.default_rng([self.seed, episodes])
-        # the axis of draws comes before the axis of states
+        # The axis of draws comes before the axis of states.
         axis = counts.wins.ndim - 2
         copies = []
         for part in counts:
@@ -133,8 +134,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
         return plan(models.rewards, models.transitions).q
 
     def _draw_models(self, rng: np.random.Generator, counts: _Counts) -> Stack:
-        """Rewards (…, H, S, K) and transitions (…, H, S, K, S) drawn for each of the
-        leading axes of the counts; the same at each step."""
+        """Return rewards (…, H, S, K) and transitions (…, H, S, K, S), drawn for each
+        of the leading axes of the counts and the same at each step."""
         a = self.wins + self.eta * counts.wins
         b = self.losses + self.eta * counts.losses
         rewards = rng.beta(a, b)
@@ -148,8 +149,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
         )
 
     def _draw_transitions(self, rng: np.random.Generator, moves: Array) -> Array:
-        """Transitions (…, S, K, S) from the Dirichlet posterior of each cell, as
-        normalised gamma numbers; uniform where all of a cell are 0."""
+        """Draw transitions (…, S, K, S) from the Dirichlet posterior of each cell, as
+        normalised gamma numbers. They are uniform if all numbers of a cell are 0."""
         counts = self.alpha + self.eta * moves
         parts = rng.standard_gamma(counts)
         total = parts.sum(axis=-1, keepdims=True)
@@ -165,7 +166,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Propensities given the episode so far, exact for the draws."""
+        """Return propensities given the episode so far. They are exact for the drawn
+        models."""
         check_eligible(eligible)
         members = state.members
         place = self.states(context, state.place.shape)
@@ -173,8 +175,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
         return Odds(members.odds(q, eligible))
 
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
-        """The state after one step; new models are drawn after the last of an
-        episode."""
+        """Return the state after one step. After the last step of an episode, new
+        models are drawn."""
         members = state.members
         shape = state.place.shape
         place = self.states(decision.context, shape)
@@ -203,8 +205,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
         )
 
     def end(self, state: CountState, context: Context = None) -> CountState:
-        """The state after an episode that ended before its last step; it ended in
-        `context`, if that is a state."""
+        """Return the state after an episode that ended before its last step, in
+        `context` if that is a state."""
         if state.members.step == 0:
             return state
         moves = state.moves
@@ -215,14 +217,15 @@ class TabularPosteriorSampling(EpisodicPolicy):
         return self._begin(counts, state.learnt, state.episodes + 1)
 
     def _count_move(self, state: CountState, place: Ints) -> Array:
-        """The counts with the move from the last state to `place`."""
+        """Return the counts with the transition from the last state to `place`."""
         moves = state.moves.copy()
         cell = (*np.indices(place.shape), state.place, state.action, place)
         moves[cell] += 1
         return moves
 
     def behaviour(self, state: CountState) -> Behaviour:
-        """The plans of the draws, and the uniform policy, with their probabilities."""
+        """Return the plans of the drawn models and the uniform policy, with their
+        probabilities."""
         policies = weights.greedy(state.q)
         first_step = policies[..., :1, :, :, :]
         uniform = np.full_like(first_step, 1 / self.n_actions)
@@ -237,8 +240,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation:
-        """The plans of the M draws, the weights of the draws that would have acted the
-        same so far, and the odds, exact for the draws."""
+        """Return the plans of the M drawn models, the weights of the models consistent
+        with the actions so far, and the propensities, which are exact for the draws."""
         odds = self.odds(state, context, eligible=eligible)
         place = self.states(context, state.place.shape)
         members = state.members

@@ -1,5 +1,5 @@
-"""GeneralizedPosteriorSampling: candidate models of an episodic world, and the exact
-odds of each action."""
+"""GeneralizedPosteriorSampling: a posterior over candidate models of an episodic world,
+with the exact propensity of each action."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -39,12 +39,12 @@ _EXPLORE = ("uniform", "policies")
 
 
 class EpisodeState(NamedTuple):
-    """Log weights (…, N) of this episode, which do not change before its end, and its
-    steps so far.
+    """Log weights (…, N), which do not change during an episode, and the steps of the
+    episode so far.
 
-    `learnt` counts rewards and `episodes` finished episodes; `charged` (…, N) are
-    the log weights with the losses of this episode; `place` and `action` (…) are the
-    last state and the action in it.
+    `learnt` counts rewards and `episodes` counts finished episodes. `charged` (…, N)
+    are the log weights including the losses of this episode. `place` and `action` (…)
+    are the last state and the action in it.
     """
 
     log_weights: Array
@@ -58,21 +58,22 @@ class EpisodeState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GeneralizedPosteriorSampling(EpisodicPolicy):
-    """Draw a model by its weight, play its best policy for an episode, then re-weigh
-    all models by the trajectory.
+    """Draw a model by its weight, follow its best policy for an episode, then update
+    the weights of all models from the trajectory.
 
         w_i ← w_i exp(-η Σ_h [ℓ(r_i(h, s_h, a_h), r_h)
                               + ln 1/P_i(s_{h+1} | h, s_h, a_h)] + λ V_i(s_1))
 
-    The odds of an action are exact given the episode so far: the model is never drawn,
-    only actions are (theory 8.2). `models` are a list of `EpisodicModel`, or a dict by
-    name. `gamma` is the mass that explores: with "uniform" a member that draws every
-    action uniformly, with "policies" the distinct policies of the models, each as
-    likely. A model that ties shares its step among the best actions; of those eligible
-    it takes the best by its plan, which counts on all actions later. `loss` scores
-    rewards; transitions have log loss. `optimism` is Feel-Good's λ (theory 8.5). With
-    η = 1, γ = 0 this is posterior sampling (PSRL) over a finite class; with horizon 1
-    it is Generalized Thompson Sampling, to the last bit.
+    The propensity of an action is exact given the episode so far: the algorithm never
+    draws a model, only actions (docs/math 8.2). `models` is a list of `EpisodicModel`,
+    or a dict by name. `gamma` is the probability of exploration: "uniform" draws every
+    action uniformly; "policies" follows one of the models' distinct policies, each
+    equally likely. A model with tied actions divides its vote equally among them. Among
+    eligible actions it takes the best of its plan, which assumes that all actions are
+    eligible later. `loss` scores rewards; transitions have log loss. `optimism` is
+    Feel-Good's λ (docs/math 8.5). With η = 1 and γ = 0 this is posterior sampling
+    (PSRL) over a finite class; with horizon 1 it equals Generalized Thompson Sampling,
+    to the last bit.
 
     >>> moves = np.ones((1, 2, 1))
     >>> good = EpisodicModel.stationary([[0.2, 0.8]], moves, horizon=2)
@@ -101,22 +102,22 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The models' names."""
+        """Names of the models."""
         return tuple(self.models)
 
     @cached_property
     def horizon(self) -> int:  # type: ignore[override]
-        """H, the steps of an episode."""
+        """Number of steps of an episode, H."""
         return self._first.horizon
 
     @cached_property
     def n_states(self) -> int:  # type: ignore[override]
-        """S, the states."""
+        """Number of states, S."""
         return self._first.n_states
 
     @cached_property
     def n_actions(self) -> int:  # type: ignore[override]
-        """K, the actions."""
+        """Number of actions, K."""
         return self._first.n_actions
 
     @property
@@ -126,19 +127,18 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @cached_property
     def tables(self) -> Stack:
-        """The rewards and transitions of all models."""
+        """Rewards and transitions of all models."""
         return stack_models(self.models.values())
 
     @cached_property
     def plans(self) -> Plan:
-        """The plans of all models: Q (N, H, S, K), V (N, H, S), policies (N, H, S,
-        K)."""
+        """Plans of all models: Q (N, H, S, K), V (N, H, S), policies (N, H, S, K)."""
         return plan(self.tables.rewards, self.tables.transitions)
 
     @cached_property
     def policy_of(self) -> Ints:
-        """The number of each model's policy (N,): models with the same plan have the
-        same."""
+        """Number of each model's policy (N,). Models with the same plan have the same
+        number."""
         rows = self.plans.policy.reshape(len(self.names), -1)
         _, row_numbers = np.unique(rows, axis=0, return_inverse=True)
         numbers = np.asarray(row_numbers).reshape(-1)
@@ -146,7 +146,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @property
     def n_policies(self) -> int:
-        """G, the number of distinct policies of the models."""
+        """Number of distinct policies of the models, G."""
         return int(self.policy_of.max()) + 1
 
     @property
@@ -155,8 +155,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @cached_property
     def _charging(self) -> GeneralizedThompsonSampling:
-        """Algorithm 1 over advice that comes with the decision: it charges models for
-        a reward."""
+        """Algorithm 1 over predictions that are passed with the decision; it computes
+        the models' losses for a reward."""
         return GeneralizedThompsonSampling(
             GivenExperts(self.names),
             self.loss,
@@ -168,7 +168,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @cached_property
     def _policies(self) -> Array:
-        """The models' policies, and behind them the uniform one (N + 1, H, S, K)."""
+        """The models' policies, followed by the uniform policy, (N + 1, H, S, K)."""
         policies = self.plans.policy
         shape = (1, *policies.shape[1:])
         uniform = np.full(shape, 1 / self.n_actions)
@@ -181,12 +181,12 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         return log
 
     def init(self, shape: tuple[int, ...] = ()) -> EpisodeState:
-        """The prior, at the beginning of an episode, with batch axes `shape`."""
+        """Return the prior at the beginning of an episode, with batch axes `shape`."""
         prior = self._charging.init(shape)
         return self._begin(prior.log_weights, learnt=0, episodes=0)
 
     def _begin(self, log_weights: Array, learnt: int, episodes: int) -> EpisodeState:
-        """The state at the beginning of an episode."""
+        """Return the state at the beginning of an episode."""
         nowhere = np.zeros(log_weights.shape[:-1], dtype=np.int64)
         members = self._members(log_weights)
         return EpisodeState(
@@ -200,8 +200,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         )
 
     def _members(self, log_weights: Array) -> Members:
-        """The members at the first step; policies that explore add to the weights of
-        the models that have them."""
+        """Return the members at the first step. Exploring policies add to the weights
+        of the models that have them."""
         shape = log_weights.shape[:-1]
         if self.explore == "uniform" or self.gamma == 0:
             return Members(log_weights, np.full(shape, self.gamma), 0)
@@ -222,7 +222,7 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Exact propensities given the episode so far; the advice is the models'
+        """Return exact propensities given the episode so far. The advice is the models'
         predictions of each action's reward."""
         check_eligible(eligible)
         members = state.members
@@ -233,10 +233,11 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         return Odds(members.odds(q, eligible), advice, bonus)
 
     def _bonus(self, step: int, q: Array, eligible: Bools | None) -> Array | None:
-        """V_i(s_1) (…, N) at the first step, 0 at all others; None without optimism.
+        """Return V_i(s_1) (…, N) at the first step, 0 at all others, or None without
+        optimism.
 
-        V_i is the best Q_i (…, N, K) of the eligible actions: a model's prediction for
-        an action that cannot be taken is no reason to follow it.
+        V_i is the best Q_i (…, N, K) of the eligible actions. A model's prediction for
+        an action that cannot be taken is no reason to follow the model.
         """
         if not self.optimism:
             return None
@@ -248,8 +249,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
     def update(
         self, state: EpisodeState, decision: Decision, reward: Real
     ) -> EpisodeState:
-        """The state after one step; after the last of an episode, its weights include
-        all steps of the episode."""
+        """Return the state after one step. After the last step of an episode, the
+        weights include all steps of the episode."""
         members = state.members
         shape = state.place.shape
         place = self.states(decision.context, shape)
@@ -272,8 +273,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         )
 
     def end(self, state: EpisodeState, context: Context = None) -> EpisodeState:
-        """The state after an episode that ended before its last step; it ended in
-        `context`, if that is a state."""
+        """Return the state after an episode that ended before its last step, in
+        `context` if that is a state."""
         if state.members.step == 0:
             return state
         charged = state.charged
@@ -283,10 +284,10 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         return self._begin(charged, state.learnt, state.episodes + 1)
 
     def _charge_move(self, state: EpisodeState, place: Ints) -> Array:
-        """The charged log weights after the move from the last state to `place`: log
-        loss of its probability."""
+        """Return the charged log weights after the transition from the last state to
+        `place`, which has log loss."""
         table = self._log_transitions[:, state.members.step - 1]
-        # move the models from the first axis to the last
+        # Move the models from the first axis to the last.
         chances = table[:, state.place, state.action, place]
         logs = np.moveaxis(chances, 0, -1)
         try:
@@ -294,22 +295,22 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         except AllExpertsRefuted as error:
             raise AllExpertsRefuted(
                 f"a move to state {place.tolist()!r:.40} has probability zero under "
-                "every model with weight; give one of them a chance for each move "
-                "that can happen"
+                "every model with weight; give at least one of them a positive "
+                "probability for each move that can happen"
             ) from error
 
     def behaviour(self, state: EpisodeState) -> Behaviour:
-        """The models' policies and the uniform one, with the probability of each in the
-        episode that begins."""
+        """Return the models' policies and the uniform policy, with the probability of
+        each in the episode that begins."""
         return Behaviour(state.members.mass(), self._policies)
 
     def posterior(self, state: EpisodeState) -> Array:
-        """The weight (…, N) of each model, normalised; it changes with the end of an
-        episode."""
+        """Return the normalised weight (…, N) of each model. It changes only at the end
+        of an episode."""
         return weights.posterior(state.log_weights)
 
     def named_posterior(self, state: EpisodeState, arms: Any) -> dict[str, Any]:
-        """The weight of each model, by name."""
+        """Return the weight of each model by name."""
         shares = self.posterior(state).tolist()
         return dict(zip(self.names, shares, strict=True))
 
@@ -321,8 +322,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation:
-        """The models' plans for this step, the weights of the models that would have
-        acted the same so far, and the odds."""
+        """Return the models' plans for this step, the weights of the models consistent
+        with the actions so far, and the propensities."""
         odds = self.odds(state, context, eligible=eligible)
         place = self.states(context, state.place.shape)
         members = state.members

@@ -15,7 +15,7 @@ __all__ = ["EpisodeOutcome", "model_of", "play_episode"]
 
 
 class EpisodeOutcome(NamedTuple):
-    """The return of an episode in the environment's units, and its steps."""
+    """The return of an episode in the environment's units, and its number of steps."""
 
     total_reward: float
     steps: int
@@ -28,13 +28,12 @@ def play_episode(
     scale: RewardScale | None = None,
     seed: int | None = None,
 ) -> EpisodeOutcome:
-    """One episode of the agent in an environment with numbered states and actions, by
+    """Play one episode in an environment with numbered states and actions, using its
     `reset` and `step`.
 
-    Rewards are mapped to [0, 1] by `scale` where the environment has other units. An
-    environment of S states has one more for the agent, the end: an episode that ends
-    before the agent's last step goes on there, and earns 0 units. One that is longer is
-    cut.
+    If the environment has other units, `scale` maps rewards to [0, 1]. For the agent,
+    an environment of S states has one more, the end. An episode that ends before the
+    agent's last step continues there and earns 0 units. A longer episode is cut.
     """
     sizes = _sizes(env)
     policy = agent.policy
@@ -45,8 +44,8 @@ def play_episode(
     wanted = (sizes.states + 1, sizes.actions)
     if (policy.n_states, policy.n_actions) != wanted:
         raise InvalidInput(
-            f"policy must have the environment's {sizes.states} states and the end, "
-            f"and its {sizes.actions} actions; got {policy.n_states} and "
+            f"policy must have {sizes.states + 1} states (those of the environment "
+            f"and the end) and its {sizes.actions} actions; got {policy.n_states} and "
             f"{policy.n_actions}"
         )
     place, _ = env.reset(seed=seed)
@@ -70,18 +69,18 @@ def play_episode(
 def model_of(
     env: Any, *, horizon: int, scale: RewardScale | None = None
 ) -> EpisodicModel:
-    """The model of an environment that has a table of its moves, as Gymnasium's toy
-    texts have (`env.unwrapped.P`).
+    """Return the model of an environment that has a table of its transitions, as
+    Gymnasium's toy texts have (`env.unwrapped.P`).
 
-    P[s][a] is a list of (probability, next state, reward, terminated). A move that ends
-    an episode leads to one more state, the last, in which 0 units are earned.
+    P[s][a] is a list of (probability, next state, reward, terminated). A transition
+    that ends an episode leads to an additional last state, in which 0 units are earned.
     """
     sizes = _sizes(env)
     table = getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
         raise InvalidInput(
-            "the environment must have a table P of its moves; got one without: "
-            "play_episode needs none"
+            "the environment must have a table P of its transitions; got one "
+            "without: play_episode needs no table"
         )
     whole("horizon", horizon)
     units = scale
@@ -113,7 +112,7 @@ class _Sizes(NamedTuple):
 
 
 def _sizes(env: Any) -> _Sizes:
-    """The sizes of an environment whose spaces are discrete."""
+    """Return the sizes of an environment with discrete spaces."""
     spaces = [
         getattr(env, name, None) for name in ("observation_space", "action_space")
     ]

@@ -1,4 +1,4 @@
-"""EpisodeLog: a table of episodes, with the odds of every draw."""
+"""EpisodeLog: a table of episodes with the propensities of all actions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ class EpisodeStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EpisodeLog:
-    """States, actions and rewards (E, H) of E episodes, and the odds (E, H, K) that
-    actions were drawn with.
+    """States, actions and rewards (E, H) of E episodes, with the propensities (E, H, K)
+    from which the actions were drawn.
 
-    An episode that ended early has action -1 and reward 0 from its end on.
+    Steps after the end of an episode have action -1 and reward 0.
 
     >>> log = EpisodeLog([[0, 1]], [[1, 0]], [[0, 1]], [[[0.5, 0.5], [0.9, 0.1]]])
     >>> len(log), log.horizon
@@ -45,8 +45,8 @@ class EpisodeLog:
         shapes = [states.shape, actions.shape, rewards.shape, odds.shape]
         if any(shape[:2] != states.shape for shape in shapes):
             raise InvalidInput(
-                "states, actions, rewards and odds must be of the same episodes and "
-                f"steps; got {shapes}"
+                "states, actions, rewards and propensities must have the same "
+                f"episodes and steps; got {shapes}"
             )
         if not ((rewards >= 0) & (rewards <= 1)).all():
             low = rewards.min()
@@ -74,7 +74,8 @@ class EpisodeLog:
         self._check_odds()
 
     def _check_odds(self) -> None:
-        """Refuse odds of steps that are no distribution, or too small to divide by."""
+        """Raise an error if the propensities of a step are not a distribution, or are
+        too small to divide by."""
         odds = self.propensities
         drawn_odds = self.drawn_odds[self.is_played]
         is_odds = (drawn_odds >= LEAST_PROPENSITY) & (drawn_odds <= 1 + 1e-9)
@@ -82,22 +83,23 @@ class EpisodeLog:
             low = drawn_odds.min()
             high = drawn_odds.max()
             raise InvalidInput(
-                f"odds of drawn actions must be in [{LEAST_PROPENSITY:g}, 1]; got "
-                f"{low:g} to {high:g}"
+                f"propensities of drawn actions must be in [{LEAST_PROPENSITY:g}, 1]; "
+                f"got {low:g} to {high:g}"
             )
         sums = odds.sum(axis=-1)[self.is_played]
         deviations = np.abs(sums - 1)
         if not (deviations <= 1e-6).all():
             raise InvalidInput(
-                f"odds must sum to 1 at every step; got {sums[deviations.argmax()]:g}"
+                "propensities must sum to 1 at every step; got "
+                f"{sums[deviations.argmax()]:g}"
             )
 
     @classmethod
     def of(
         cls, episodes: Iterable[Sequence[EpisodeStep]], *, horizon: int
     ) -> "EpisodeLog":
-        """The table of episodes that an agent played, each a list of steps, of at most
-        `horizon` of them."""
+        """Return a table of the episodes that an agent played, each a list of at most
+        `horizon` steps."""
         rows = [list(steps) for steps in episodes]
         has_length = all(0 < len(steps) <= horizon for steps in rows)
         if not rows or not has_length:
@@ -124,30 +126,30 @@ class EpisodeLog:
 
     @property
     def horizon(self) -> int:
-        """H, the most steps of an episode."""
+        """Largest number of steps of an episode, H."""
         return int(self.states.shape[1])
 
     @property
     def is_played(self) -> Bools:
-        """Which steps (E, H) were before the end of their episode."""
+        """Whether each step (E, H) was before the end of its episode."""
         return np.asarray(self.actions >= 0)
 
     @property
     def drawn_odds(self) -> Array:
-        """The odds (E, H) of the actions drawn; 1 after the end."""
+        """Propensities (E, H) of the drawn actions; 1 after the end."""
         odds = action_odds(self.propensities, self.actions)
         return np.where(self.is_played, odds, 1.0)
 
 
 def action_odds(propensities: Array, actions: Ints) -> Array:
-    """The odds (E, H) of actions (E, H), from those of all actions (E, H, K); any odds
-    where the action is -1."""
+    """Return the propensities (E, H) of actions (E, H) from those of all actions (E, H,
+    K). Values for action -1 are arbitrary."""
     index = np.maximum(actions, 0)[..., None]
     return np.take_along_axis(propensities, index, axis=-1)[..., 0]
 
 
 def _whole_table(name: str, value: object) -> Any:
-    """`value` as whole numbers (E, H)."""
+    """Return `value` as an array of whole numbers (E, H)."""
     try:
         array = np.asarray(value)
     except ValueError as error:

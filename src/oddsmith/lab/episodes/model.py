@@ -1,5 +1,5 @@
-"""EpisodicModel: a world of states and steps as two tables, its best policy, and the
-value of any policy."""
+"""EpisodicModel: a world with states and steps as two tables, its optimal policy, and
+the value of any policy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,10 @@ __all__ = [
 
 
 class Plan(NamedTuple):
-    """Backward induction: Q (…, H, S, K), the best return from each step, state and
-    action; V (…, H, S); the policy.
+    """The result of backward induction: Q (…, H, S, K), the best return from each step,
+    state and action; V (…, H, S); and the policy.
 
-    `policy` (…, H, S, K) shares a step among the actions that tie for the best, to the
-    last bit of their Q.
+    `policy` (…, H, S, K) is uniform over the actions whose Q is exactly the largest.
     """
 
     q: Array
@@ -38,8 +37,8 @@ class Plan(NamedTuple):
 
 
 def plan(rewards: Array, transitions: Array) -> Plan:
-    """The plan for rewards (…, H, S, K) and transitions (…, H, S, K, S), with any
-    leading axes.
+    """Return the plan for rewards (…, H, S, K) and transitions (…, H, S, K, S), with
+    any leading axes.
 
         Q(H, s, a) = r(H, s, a)
         Q(h, s, a) = r(h, s, a) + Σ_s' P(s' | h, s, a) max_b Q(h+1, s', b)
@@ -58,8 +57,8 @@ def plan(rewards: Array, transitions: Array) -> Plan:
 
 
 def policy_values(rewards: Array, transitions: Array, policies: Array) -> Array:
-    """The expected return (…, S) of policies (…, H, S, K) from each state at the first
-    step; axes broadcast.
+    """Return the expected return (…, S) of policies (…, H, S, K) from each state at the
+    first step. Leading axes broadcast.
 
         V(H, s) = Σ_a π(a | H, s) r(H, s, a)
         V(h, s) = Σ_a π(a | h, s) (r(h, s, a) + Σ_s' P(s' | h, s, a) V(h+1, s'))
@@ -82,18 +81,18 @@ def policy_values(rewards: Array, transitions: Array, policies: Array) -> Array:
 
 
 def _expected(transitions: Array, values: Array) -> Array:
-    """Σ_s' P(s' | s, a) v(s') (…, S, K)."""
+    """Return Σ_s' P(s' | s, a) v(s'), (…, S, K)."""
     columns = values[..., None, :, None]
     return np.asarray(np.matmul(transitions, columns)[..., 0])
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodicModel:
-    """Mean rewards r(h, s, a) in [0, 1] (H, S, K) and transitions P(s' | h, s, a) (H,
-    S, K, S) of H steps.
+    """Mean rewards r(h, s, a) in [0, 1] (H, S, K) and transition probabilities P(s' |
+    h, s, a) (H, S, K, S) for H steps.
 
-    After the last step an episode ends: transitions of the last step are not used.
-    `stationary` makes one whose tables are the same at every step.
+    An episode ends after the last step, so transitions of the last step are not used.
+    `stationary` creates a model whose tables are the same at every step.
 
     >>> model = EpisodicModel.stationary([[0.4, 0.1]], [[[1.0], [1.0]]], horizon=3)
     >>> model.horizon, model.plan.values[0].round(1)
@@ -135,8 +134,8 @@ class EpisodicModel:
 
     @classmethod
     def stationary(cls, rewards: Any, transitions: Any, *, horizon: int) -> Self:
-        """The model with these rewards (S, K) and transitions (S, K, S) at each of
-        `horizon` steps."""
+        """Return the model with these rewards (S, K) and transitions (S, K, S) at each
+        of `horizon` steps."""
         steps = whole("horizon", horizon)
         step_rewards = finite("rewards", rewards, ndim=2)
         step_transitions = finite("transitions", transitions, ndim=3)
@@ -146,27 +145,27 @@ class EpisodicModel:
 
     @property
     def horizon(self) -> int:
-        """H, the steps of an episode."""
+        """Number of steps of an episode, H."""
         return int(self.rewards.shape[0])
 
     @property
     def n_states(self) -> int:
-        """S, the states."""
+        """Number of states, S."""
         return int(self.rewards.shape[1])
 
     @property
     def n_actions(self) -> int:
-        """K, the actions."""
+        """Number of actions, K."""
         return int(self.rewards.shape[2])
 
     @cached_property
     def plan(self) -> Plan:
-        """The best policy and its values, if this model is right."""
+        """The optimal policy of this model and its values."""
         return plan(self.rewards, self.transitions)
 
     def values(self, policies: Array) -> Array:
-        """The expected return (…, S) of policies (…, H, S, K) in this model, by the
-        state of the first step."""
+        """Return the expected return (…, S) of policies (…, H, S, K) in this model, by
+        initial state."""
         return policy_values(self.rewards, self.transitions, policies)
 
 
@@ -179,7 +178,7 @@ class Stack(NamedTuple):
 
 
 def named_models(models: object) -> dict[str, EpisodicModel]:
-    """Models of one shape by name; those of a list are numbered."""
+    """Return models of one shape by name. Models of a list are numbered."""
     if isinstance(models, Mapping):
         by_name = {str(name): model for name, model in models.items()}
     elif isinstance(models, Sequence) and not isinstance(models, str | bytes):
@@ -199,14 +198,14 @@ def named_models(models: object) -> dict[str, EpisodicModel]:
     for name, model in by_name.items():
         if model.rewards.shape != first.rewards.shape:
             raise InvalidInput(
-                "models must agree in steps, states and actions, "
+                "models must have the same steps, states and actions, "
                 f"{first.rewards.shape}; got {model.rewards.shape} of {name!r}"
             )
     return by_name
 
 
 def stack_models(models: Iterable[EpisodicModel]) -> Stack:
-    """The tables of all models, one behind the other."""
+    """Return the tables of all models, stacked along the first axis."""
     models = list(models)
     rewards = np.stack([model.rewards for model in models])
     transitions = np.stack([model.transitions for model in models])

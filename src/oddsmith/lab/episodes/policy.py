@@ -1,5 +1,5 @@
-"""EpisodicPolicy: the base of policies for episodes, and the members of an episode
-given its steps so far."""
+"""EpisodicPolicy: the base class of policies for episodes, and the posterior over
+members given the actions so far."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,12 +19,12 @@ __all__ = ["Behaviour", "EpisodicPolicy", "Members", "at", "explain_members"]
 
 
 class Members(NamedTuple):
-    """The members that may be playing this episode: N policies and one that draws
-    actions uniformly, and its steps.
+    """The members that may be playing this episode: N policies, one member that draws
+    actions uniformly, and the number of steps so far.
 
-    `log_weights` (…, N) are those of the policies, times the probability of the actions
-    so far under each; `uniform` (…) is the share of the uniform member given the same
-    actions. `step` counts the steps that are done.
+    `log_weights` (…, N) are the log weights of the policies plus the log probability of
+    the actions so far under each. `uniform` (…) is the posterior probability of the
+    uniform member given the same actions. `step` counts the finished steps.
     """
 
     log_weights: Array
@@ -32,22 +32,22 @@ class Members(NamedTuple):
     step: int
 
     def odds(self, q: Array, eligible: Bools | None = None) -> Array:
-        """The odds (…, K) of the next action: policies vote for their best Q (…, N, K),
-        the uniform member for all."""
+        """Return the propensities (…, K) of the next action: each policy votes for its
+        best Q (…, N, K), the uniform member for all actions equally."""
         uniform: Real = self.uniform
-        # at the first step all rows have the same share; the compiled kernels need it
-        # as a float
+        # At the first step all rows have the same share. The compiled kernels need it
+        # as a float.
         if self.step == 0 or self.uniform.ndim == 0:
             uniform = float(self.uniform.flat[0])
         propensities, _ = weights.vote(self.log_weights, q, uniform, eligible)
         return propensities
 
     def after(self, q: Array, action: Ints, eligible: Bools | None = None) -> "Members":
-        """The members after one more step, in which this action (…) was drawn.
+        """Return the members after one more step, in which this action (…) was drawn.
 
-        Bayes' rule: a policy's weight is multiplied by its probability of the action,
-        and γ_h, the share of the uniform member, becomes γ_h / K over (1 - γ_h) Σ_i v_i
-        Pr_i(a) + γ_h / K, where v are the policies' weights, normalised.
+        By Bayes' rule a policy's weight is multiplied by its probability of the action.
+        The share γ_h of the uniform member becomes γ_h / K over (1 - γ_h) Σ_i v_i
+        Pr_i(a) + γ_h / K, where v are the normalised weights of the policies.
 
         >>> even = Members(np.zeros(2), np.array(0.2), 0)
         >>> even.after(np.array([[0.9, 0.1], [0.3, 0.4]]), np.array(0)).uniform
@@ -71,13 +71,13 @@ class Members(NamedTuple):
         by_uniform = self.uniform / n_eligible
         total = by_policies + by_uniform
         is_possible = total > 0
-        # if no member would have drawn the action, exploration did
+        # If no member would have drawn the action, it was drawn by exploration.
         safe_total = np.where(is_possible, total, 1.0)
         share = np.where(is_possible, by_uniform / safe_total, 1.0)
         return Members(log_weights, np.asarray(share), self.step + 1)
 
     def mass(self) -> Array:
-        """The probability (…, N + 1) of each policy and, behind them, of the uniform
+        """Return the probability (…, N + 1) of each policy and, last, of the uniform
         member."""
         uniform = self.uniform[..., None]
         policies = (1 - uniform) * weights.posterior(self.log_weights)
@@ -85,20 +85,20 @@ class Members(NamedTuple):
 
 
 class Behaviour(NamedTuple):
-    """The policies (…, M, H, S, K) of an episode, and the probability `mass` (…, M)
-    that each is drawn."""
+    """The policies (…, M, H, S, K) of an episode, and the probability `mass` (…, M) of
+    drawing each."""
 
     mass: Array
     policies: Array
 
 
 class EpisodicPolicy(Policy):
-    """A policy whose contexts are states 0 … S-1, met one after the other, H steps per
-    episode; name it as base.
+    """Base class of policies whose contexts are states 0 … S-1, visited one after the
+    other in episodes of H steps.
 
-    `update` comes after every step and before the next `odds`: the odds of a step are
-    given the episode so far. After the last step the next episode begins; `end` ends
-    one that is shorter. All rows of a batch are at the same step.
+    Call `update` after every step and before the next `odds`, because propensities are
+    given the episode so far. After the last step the next episode begins; `end` ends a
+    shorter one. All rows of a batch are at the same step.
     """
 
     horizon: int
@@ -106,17 +106,18 @@ class EpisodicPolicy(Policy):
     n_actions: int
 
     def end(self, state: State, context: Context = None) -> State:
-        """The state after an episode that ended early, in the state `context` (None: it
-        is not known, or no state)."""
+        """Return the state after an episode that ended early, in the state `context`
+        (None if it is unknown or not a state)."""
         self._lacks("end", "its episodes all have the same length")
 
     def behaviour(self, state: State) -> Behaviour:
-        """The policies of the episode that begins in this state, for exact regret."""
-        self._lacks("behaviour", "its odds are all there is")
+        """Return the policies of the episode that begins in this state, for exact
+        regret."""
+        self._lacks("behaviour", "it provides only propensities")
 
     def states(self, context: Context, shape: tuple[int, ...]) -> Ints:
-        """The context as states, checked: with batch axes `shape`, or any where that is
-        ()."""
+        """Return the context as checked states with batch axes `shape`, or with any
+        axes if that is ()."""
         states = as_array(context)
         is_whole = states.dtype.kind in "iu" and states.size > 0
         is_state = is_whole and states.min() >= 0
@@ -133,14 +134,14 @@ class EpisodicPolicy(Policy):
         return np.broadcast_to(states, shape or states.shape).astype(np.int64)
 
     def action_of(self, decision: Decision, shape: tuple[int, ...]) -> Ints:
-        """The number of the drawn action, with batch axes `shape`."""
+        """Return the number of the drawn action, with batch axes `shape`."""
         number = np.asarray(decision.number, dtype=np.int64)
         return np.broadcast_to(number, shape).copy()
 
 
 def at(table: Array, step: int, states: Ints) -> Any:
-    """table[…, step, s, …] (…, N, K) of a table (…, N, H, S, K) with the batch axes of
-    `states`, or without."""
+    """Return table[…, step, s, …] (…, N, K) of a table (…, N, H, S, K) with or without
+    the batch axes of `states`."""
     rows = table[..., step, :, :]
     if rows.ndim == 3:
         return np.moveaxis(rows[:, states, :], 0, -2)
@@ -159,8 +160,8 @@ def explain_members(
     posterior: Array,
     propensities: Array,
 ) -> Explanation:
-    """The plans of the members, their weights, which are 0 if they would have acted
-    differently so far, and the odds."""
+    """Return the plans of the members, their weights (0 if they would have acted
+    differently so far), and the propensities."""
     n_actions = q.shape[-1]
     ballots = weights.greedy(q, eligible)
     can_act = eligible

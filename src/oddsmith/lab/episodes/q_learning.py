@@ -1,4 +1,5 @@
-"""QLearning: the usual baseline for episodes, with its epsilon as odds."""
+"""QLearning: the usual baseline for episodes, with propensities of epsilon-greedy
+exploration."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -15,8 +16,8 @@ __all__ = ["QLearning", "QState"]
 
 
 class QState(NamedTuple):
-    """Q (…, 1, H, S, K) and the visits of each cell, the number of rewards learnt, and
-    the last step, still without its target."""
+    """Q (…, 1, H, S, K), the visits of each cell, the number of rewards learnt, and the
+    last step, whose target is not known yet."""
 
     q: Array
     visits: Array
@@ -29,11 +30,11 @@ class QState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class QLearning(EpisodicPolicy):
-    """Q(h, s, a) ← Q + (H + 1)/(H + n) (r + max_b Q(h+1, s', b) - Q) at the n-th visit;
-    ε of the odds are uniform.
+    """Q-learning: Q(h, s, a) ← Q + (H + 1)/(H + n) (r + max_b Q(h+1, s', b) - Q) at the
+    n-th visit, with ε-greedy actions.
 
-    The best actions share the rest. `initial` is Q before any visit: 0, or H for an
-    optimist.
+    The propensities are ε uniform, and the best actions share the rest. `initial` is Q
+    before any visit: 0, or H for optimistic initial values.
 
     >>> policy = QLearning(2, 2, horizon=3, epsilon=0.1)
     >>> policy.odds(policy.init(), 0).propensities
@@ -58,7 +59,7 @@ class QLearning(EpisodicPolicy):
         return self.epsilon > 0
 
     def init(self, shape: tuple[int, ...] = ()) -> QState:
-        """No visits yet, with batch axes `shape`."""
+        """Return the state without visits, with batch axes `shape`."""
         cells = (*shape, 1, self.horizon, self.n_states, self.n_actions)
         q = np.full(cells, float(self.initial))
         nowhere = np.zeros(shape, dtype=np.int64)
@@ -80,7 +81,8 @@ class QLearning(EpisodicPolicy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """The best actions share 1 - ε, all share ε."""
+        """Return propensities in which the best actions share 1 - ε, and all actions
+        share ε."""
         check_eligible(eligible)
         place = self.states(context, state.place.shape)
         q = at(state.q, state.step, place)
@@ -88,8 +90,8 @@ class QLearning(EpisodicPolicy):
         return Odds(mix_uniform(best, self.epsilon, eligible))
 
     def update(self, state: QState, decision: Decision, reward: Real) -> QState:
-        """The step before gets its target from this state; the last of an episode has
-        its reward for a target."""
+        """Return the state after one step. The previous step's target uses this state;
+        the target of an episode's last step is its reward."""
         shape = state.place.shape
         place = self.states(decision.context, shape)
         if state.step > 0:
@@ -110,14 +112,14 @@ class QLearning(EpisodicPolicy):
         return self.end(state)
 
     def end(self, state: QState, context: Context = None) -> QState:
-        """The state after an episode that ended with the last step: nothing is earned
-        behind it."""
+        """Return the state after an episode that ended with the last step, so that no
+        reward follows."""
         if state.step == 0:
             return state
         return self._learn(state, state.reward)._replace(step=0)
 
     def _learn(self, state: QState, target: Array) -> QState:
-        """The state with the last step's Q moved towards its target."""
+        """Return the state with the last step's Q moved towards its target."""
         q = state.q.copy()
         visits = state.visits.copy()
         shape = state.place.shape
@@ -137,8 +139,8 @@ class QLearning(EpisodicPolicy):
         return state._replace(q=q, visits=visits)
 
     def behaviour(self, state: QState) -> Behaviour:
-        """The one policy that is played until the episode ends: no step's Q changes
-        before it is used."""
+        """Return the single policy that is followed until the episode ends. No Q of a
+        later step changes before it is used."""
         policy = mix_uniform(weights.greedy(state.q), self.epsilon, None)
         mass = np.ones((*state.place.shape, 1))
         return Behaviour(mass, policy)

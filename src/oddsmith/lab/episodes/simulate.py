@@ -1,5 +1,5 @@
-"""simulate_episodes: a policy in a world of states and steps, many runs at once, with
-exact regret."""
+"""Simulate a policy in a world with states and steps, many runs at once, with exact
+regret."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -32,11 +32,11 @@ _MOST = 100_000_000  # maximum run-steps per simulation
 
 @dataclass(frozen=True, eq=False)
 class EpisodeRun:
-    """Regret and return (E, runs) of every episode, and the state at the end; all
-    steps, after a simulation with keep="log".
+    """Regret and return (E, runs) of every episode and the final state; also all steps,
+    after a simulation with keep="log".
 
-    Regret is exact: V(s_1) of the best policy minus the value of the policies played
-    from there, never an estimate.
+    Regret is exact and never estimated: V(s_1) of the optimal policy minus the value of
+    the policies that are followed.
     """
 
     regret: Array
@@ -46,22 +46,23 @@ class EpisodeRun:
 
     @property
     def total(self) -> Array:
-        """The regret of each run after all episodes (runs,)."""
+        """Regret of each run after all episodes (runs,)."""
         total: Array = self.regret.sum(axis=0)
         return total
 
     def after(self, episodes: int) -> tuple[float, float]:
-        """The mean regret after so many episodes, and its standard error over runs (NaN
-        for a single run)."""
+        """Return the mean regret after this number of episodes, and its standard error
+        over runs (NaN for a single run)."""
         whole("episodes", episodes, high=len(self.regret))
         return mean_and_error(self.regret[:episodes].sum(axis=0))
 
     def mean(self) -> tuple[float, float]:
-        """The mean regret after all episodes, and its standard error."""
+        """Return the mean regret after all episodes, and its standard error."""
         return mean_and_error(self.total)
 
     def log(self, run: int = 0) -> EpisodeLog:
-        """The episodes of one run as a table, after a simulation with keep="log"."""
+        """Return the episodes of one run as a table, after a simulation with
+        keep="log"."""
         if self.steps is None:
             raise InvalidInput(
                 'log needs all steps; simulate with keep="log" to keep them'
@@ -90,10 +91,10 @@ def simulate_episodes(
     seed: int = 0,
     keep: str = "",
 ) -> EpisodeRun:
-    """`runs` independent runs of so many episodes; draws and worlds have random streams
-    of their own.
+    """Simulate `runs` independent runs of `episodes` episodes. Policies and worlds have
+    separate random streams.
 
-    `keep="log"` keeps every step, for `EpisodeRun.log`.
+    With `keep="log"` the result contains every step, for `EpisodeRun.log`.
 
     >>> from oddsmith.lab.episodes import GeneralizedPosteriorSampling
     >>> from oddsmith.lab.episodes.world import chain
@@ -154,7 +155,7 @@ def simulate_episodes(
             check_rewards_in_range(world, rewards)
             check_states(world, states, model.n_states)
     except Exception:
-        # report an invalid value first, because it often causes the exception
+        # Report an invalid value first, because it often causes the exception.
         checks.flush()
         check_rewards_in_range(world, rewards)
         check_states(world, states, model.n_states)
@@ -166,7 +167,7 @@ def simulate_episodes(
 def _empty_steps(
     shape: tuple[int, int, int], n_actions: int, keep: str
 ) -> EpisodeSteps | None:
-    """Room for all steps, if they are kept."""
+    """Return empty arrays for all steps, or None if steps are not kept."""
     if keep != "log":
         return None
     states = np.empty(shape, dtype=np.int64)
@@ -177,7 +178,7 @@ def _empty_steps(
 
 
 def _check_integers(world: object, states: Any, runs: int, step: int) -> None:
-    """Refuse states that are no array (runs,) of whole numbers."""
+    """Raise an error if states are not an array (runs,) of whole numbers."""
     what = f"states of {type(world).__name__}"
     check_shape(what, states, (runs,), step)
     if states.dtype.kind not in "iu":
@@ -187,7 +188,7 @@ def _check_integers(world: object, states: Any, runs: int, step: int) -> None:
 
 
 class _Values:
-    """The value of behaviour from each state; policies that are the same as before are
+    """Computes the value of behaviour from each state. Policies that did not change are
     not evaluated again."""
 
     def __init__(self, world: EpisodicWorld) -> None:
@@ -196,7 +197,7 @@ class _Values:
         self._values = np.empty(0)
 
     def __call__(self, policy: EpisodicPolicy, behaviour: Behaviour) -> Array:
-        """Σ_m mass_m V(π_m) (runs, S)."""
+        """Return Σ_m mass_m V(π_m), (runs, S)."""
         _check_distributions(policy, "mass", behaviour.mass)
         if behaviour.policies is not self._policies:
             _check_distributions(policy, "policies", behaviour.policies)
@@ -217,11 +218,10 @@ def _check_distributions(policy: EpisodicPolicy, what: str, values: Array) -> No
 
 
 def _check_models(policy: object, world: object) -> None:
-    """Refuse a policy and a world that are not about the same steps, states and
-    actions."""
+    """Raise an error if a policy and a world differ in steps, states or actions."""
     if not isinstance(policy, EpisodicPolicy):
         raise InvalidInput(
-            f"policy must be one for episodes; got {type(policy).__name__}"
+            f"policy must be a policy for episodes; got {type(policy).__name__}"
         )
     if not isinstance(world, EpisodicWorld):
         raise InvalidInput(

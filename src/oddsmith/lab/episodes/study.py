@@ -1,5 +1,5 @@
-"""A user's own experiment about episodes: a TOML file of worlds and policies, simulated
-and reported."""
+"""A user's experiment about episodes: a TOML file of worlds and policies to simulate
+and report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +34,13 @@ __all__ = ["EpisodeStudy", "read_episode_study"]
 
 _POINTS = 60  # number of episodes per curve, evenly spaced on a log scale
 _REGRET = (
-    "the best policy's value in the first state minus the value of what is played from "
-    "there"
+    "the optimal policy's value in the initial state minus the value of the followed "
+    "policies"
 )
 
 
 class _Cell(NamedTuple):
-    """One policy in one world: the work of a process."""
+    """One policy in one world, simulated by one process."""
 
     policy: EpisodicPolicy
     world: EpisodicWorld
@@ -57,8 +57,7 @@ def _play(cell: _Cell) -> EpisodeRun:
 
 @dataclass(frozen=True, eq=False)
 class EpisodeStudy:
-    """Every policy in every world: the content of an experiment file with
-    `episodes`."""
+    """All policies in all worlds: the content of an experiment file with `episodes`."""
 
     title: str
     episodes: int
@@ -96,7 +95,7 @@ class EpisodeStudy:
         return results.write(Path(out))
 
     def _results(self, world: str, regrets: dict[str, Array]) -> WorldResults:
-        """The results of one world, from the regret (E, runs) of each policy."""
+        """Return the results of one world, from the regret (E, runs) of each policy."""
         model = self.problems[world].world.model
         policies = {}
         for name, regret in regrets.items():
@@ -104,7 +103,7 @@ class EpisodeStudy:
         return WorldResults(world, self.episodes * model.horizon, policies)
 
     def _result(self, world: str, name: str, regret: Array) -> PolicyResult:
-        """The result of one policy in one world, from its regret (E, runs)."""
+        """Return the result of one policy in one world, from its regret (E, runs)."""
         even = np.geomspace(1, len(regret), _POINTS)
         at = np.unique(even.astype(int))
         so_far = regret.cumsum(axis=0)[at - 1]
@@ -114,8 +113,8 @@ class EpisodeStudy:
         return PolicyResult(curve, totals, rate, self._bound(world, name))
 
     def _bound(self, world: str, name: str) -> float | None:
-        """The bound where the theory has one: the truth among the models, log loss, and
-        η of the theory."""
+        """Return the bound if the theory has one: the right model is among the models,
+        log loss, and η of the theory."""
         policy = self.policies[world, name]
         model = self.problems[world].world.model
         if not isinstance(policy, GeneralizedPosteriorSampling):
@@ -145,7 +144,7 @@ class EpisodeStudy:
 
 
 def read_episode_study(path: Path) -> EpisodeStudy:
-    """Read the experiment of a TOML file with `episodes`; an error names its key."""
+    """Read the experiment of a TOML file with `episodes`. Errors name the key."""
     keys = read_toml(path)
     title = keys.text("title", path.stem)
     seed = keys.whole("seed", 0, least=0, most=2**63 - 1)
@@ -158,8 +157,7 @@ def read_episode_study(path: Path) -> EpisodeStudy:
     policies = {}
     for world, problem in problems.items():
         for name, table in tables.items():
-            # use new Keys per world, so that each one reports keys that it does not
-            # know
+            # Use new Keys per world, so that each one reports unknown keys.
             policy_keys = Keys(table.values, f"policies.{name}")
             policies[world, name] = read_episode_policy(policy_keys, problem)
     keys.close()

@@ -1,4 +1,4 @@
-"""The worlds and policies of an experiment file about episodes."""
+"""Read the worlds and policies of an experiment file about episodes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,15 +17,15 @@ __all__ = ["EpisodeProblem", "read_episode_policy", "read_episode_problem"]
 
 
 class EpisodeProblem(NamedTuple):
-    """A world, and the models that policies may choose among, the first of them the
-    truth; no models where the world has only one."""
+    """A world and the candidate models of policies, of which the first is right. There
+    are no candidate models if the world has only one."""
 
     world: EpisodicWorld
     models: tuple[EpisodicModel, ...]
 
 
 def read_episode_problem(keys: Keys) -> EpisodeProblem:
-    """The world and the models that a table of an experiment file describes."""
+    """Return the world and the models that a table of an experiment file describes."""
     kind = keys.text("kind", choices=_WORLDS)
     start = keys.get("start", 0)
     try:
@@ -38,7 +38,7 @@ def read_episode_problem(keys: Keys) -> EpisodeProblem:
 
 
 def _chain(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """A chain; other models differ in the reward of its high end."""
+    """Return a chain; the other models differ in the reward at its high end."""
     n_states = keys.whole("states", 3, least=2)
     horizon = keys.whole("horizon", 3)
     success = keys.number("success", 0.8, low=0, high=1)
@@ -52,7 +52,7 @@ def _chain(keys: Keys) -> tuple[EpisodicModel, ...]:
 
 
 def _riverswim(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """RiverSwim; other models differ in the probability to get up."""
+    """Return RiverSwim; the other models differ in the probability of moving up."""
     n_states = keys.whole("states", 6, least=3)
     horizon = keys.whole("horizon", 20)
     small = keys.number("small", 0.005, low=0, high=1)
@@ -62,7 +62,8 @@ def _riverswim(keys: Keys) -> tuple[EpisodicModel, ...]:
 
 
 def _random(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """Random models of the same size, by seed; the first is the truth."""
+    """Return random models of the same size, determined by a seed; the first is
+    right."""
     n_states = keys.whole("states", 4)
     n_actions = keys.whole("actions", 2)
     horizon = keys.whole("horizon", 3)
@@ -75,8 +76,8 @@ def _random(keys: Keys) -> tuple[EpisodicModel, ...]:
 
 
 def _own_table(keys: Keys) -> tuple[EpisodicModel, ...]:
-    """Rewards (S, K) and transitions (S, K, S) of the file; `others` are tables of
-    further models."""
+    """Return the model of the file with rewards (S, K) and transitions (S, K, S);
+    `others` are tables of further models."""
     horizon = keys.whole("horizon")
     others = _others(keys, "others", [], kind=dict)
     models = [_own_model(keys, horizon)]
@@ -93,7 +94,7 @@ def _own_model(keys: Keys, horizon: int) -> EpisodicModel:
 def _others(
     keys: Keys, name: str, default: list[Any], kind: Any = (int, float)
 ) -> list[Any]:
-    """A list of numbers, or of tables, that the other models have."""
+    """Return a list of numbers, or of tables, that describes the other models."""
     values = keys.get(name, default)
     if not isinstance(values, list) or any(not isinstance(v, kind) for v in values):
         what = "numbers"
@@ -104,7 +105,7 @@ def _others(
 
 
 def read_episode_policy(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
-    """The policy that a table describes, for this world."""
+    """Return the policy that a table describes, for this world."""
     kind = keys.text("kind", choices=_POLICIES)
     try:
         policy = _POLICIES[kind](keys, problem)
@@ -115,7 +116,7 @@ def read_episode_policy(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
 
 
 def _settings(keys: Keys, *names: str) -> dict[str, Any]:
-    """The settings of these names that the table has, as they are."""
+    """Return the settings with these names that the table contains."""
     values = {name: keys.get(name, None) for name in names}
     return {name: value for name, value in values.items() if name in keys.values}
 
@@ -123,7 +124,7 @@ def _settings(keys: Keys, *names: str) -> dict[str, Any]:
 def _posterior_sampling(keys: Keys, problem: EpisodeProblem) -> EpisodicPolicy:
     if not problem.models:
         raise InvalidInput(
-            "the world must have other models to choose among; got one: take "
+            "the world must have other models to choose from; got only one: use "
             "tabular_posterior_sampling"
         )
     loss = LOSSES[keys.text("loss", "log", choices=LOSSES)]

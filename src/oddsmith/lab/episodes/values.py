@@ -1,5 +1,5 @@
-"""Values of policies from logged episodes: per-decision importance weights, with an
-interval over episodes."""
+"""Estimate values of policies from logged episodes, by per-decision importance weights
+with intervals over episodes."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -16,11 +16,11 @@ __all__ = ["estimate_return", "per_decision", "step_weights"]
 
 
 def step_weights(log: EpisodeLog, target: object) -> Array:
-    """Cumulative importance weights (E, H): the product of ρ_1 … ρ_h, where ρ_h is the
-    target's probability of the action over the logged one.
+    """Return cumulative importance weights (E, H): the products ρ_1 … ρ_h, where ρ_h is
+    the target's probability of the action divided by the logged propensity.
 
-    The target has probabilities (H, S, K), or (S, K) for all steps; after the end of an
-    episode the weight stays.
+    The target has probabilities (H, S, K), or (S, K) for all steps. After the end of an
+    episode the weight stays constant.
 
     >>> log = EpisodeLog([[0, 1]], [[1, 0]], [[0, 1]], [[[0.5, 0.5], [0.8, 0.2]]])
     >>> step_weights(log, [[0.25, 0.75], [0.4, 0.6]])
@@ -32,15 +32,15 @@ def step_weights(log: EpisodeLog, target: object) -> Array:
 
 
 def per_decision(log: EpisodeLog, target: object) -> Terms:
-    """Σ_h ρ_{1:h} r_h / H, a number for each episode: their mean is the target's mean
-    reward per step, unbiased.
+    """Return Σ_h ρ_{1:h} r_h / H of each episode. The mean is an unbiased estimate of
+    the target's mean reward per step.
 
-    A reward has the weight of the actions up to it alone (Precup, Sutton and Singh
-    2000). The value of an episode is H times that. It holds for any logging policy
-    whose odds given the episode so far are logged, and could draw all that the target
-    draws; where it could not, the rule `overlap` refuses. A `floor` for intervals that
-    need one is the smallest probability that the logging policy can give to all actions
-    of an episode together.
+    The weight of a reward includes only the actions up to it (Precup, Sutton and Singh
+    2000). The value of an episode is H times the estimate. It is valid for any logging
+    policy whose propensities given the episode so far are logged and which could draw
+    all actions of the target; otherwise the rule `overlap` refuses. A `floor`, for
+    intervals that need one, is the smallest probability that the logging policy can
+    give to all actions of an episode together.
 
     >>> log = EpisodeLog([[0, 1]], [[1, 0]], [[0, 1]], [[[0.5, 0.5], [0.8, 0.2]]])
     >>> per_decision(log, [[0.25, 0.75], [0.4, 0.6]]).values
@@ -50,7 +50,8 @@ def per_decision(log: EpisodeLog, target: object) -> Terms:
     weights = step_weights(log, target)
     gain = (weights * log.rewards).sum(axis=1) / horizon
     loss = (weights * (1 - log.rewards)).sum(axis=1) / horizon
-    # per step, the target's probability of actions that the log could not draw
+    # Per step, the target's probability of actions that the logging policy could not
+    # draw.
     is_impossible = log.propensities <= 0
     missing_odds = (_target_odds(log, target) * is_impossible).sum(axis=-1)
     unsupported = missing_odds * log.is_played
@@ -78,11 +79,12 @@ def estimate_return(
     interval: str = "anytime",
     overrule: Iterable[str] = (),
 ) -> Estimate:
-    """The target's expected return of an episode with an interval over episodes, or a
-    refusal.
+    """Estimate the target's expected return of an episode, with an interval over
+    episodes, or raise a refusal.
 
-    Between 0 and H. The default interval bets on episodes, in their order: it holds for
-    any weights, after any number of episodes, and for logging policies that learn.
+    The return is between 0 and H. The default interval bets on episodes, in their
+    order: it is valid for any weights, after any number of episodes, and for logging
+    policies that learn.
 
     >>> states = np.zeros((400, 1), dtype=int)
     >>> actions = np.tile([[0], [1]], (200, 1))
@@ -101,13 +103,14 @@ def estimate_return(
 
 
 def _extremes(weights: Array) -> Extremes:
-    """The terms of the drawn episodes if all rewards were 1, and if all were 0."""
+    """Return the terms of the drawn episodes if all rewards were 1, and if all were
+    0."""
     rewarded = weights.mean(axis=1)
     return Extremes(rewarded, np.zeros_like(rewarded), np.ones_like(rewarded))
 
 
 def _target_odds(log: EpisodeLog, target: object) -> Array:
-    """The target's probabilities (E, H, K) in the states of the log."""
+    """Return the target's probabilities (E, H, K) in the states of the log."""
     table = finite("target", target)
     horizon = log.horizon
     n_actions = log.propensities.shape[2]
@@ -121,7 +124,8 @@ def _target_odds(log: EpisodeLog, target: object) -> Array:
         )
     if (table < 0).any() or not (np.abs(table.sum(axis=-1) - 1) <= 1e-9).all():
         raise InvalidInput(
-            "target must be probabilities that sum to 1 in every state; some do not"
+            "target must be probabilities that sum to 1 in every state; in some "
+            "states they do not"
         )
     if log.states.min() < 0 or log.states.max() >= table.shape[1]:
         raise InvalidInput(

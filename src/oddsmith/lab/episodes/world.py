@@ -1,5 +1,5 @@
-"""EpisodicWorld: a model of states and steps that is the truth; chains, RiverSwim,
-random models, tables of your own."""
+"""EpisodicWorld: simulates episodes of a model. Also chains, RiverSwim, random models
+and your own tables."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +13,17 @@ from oddsmith.lab.worlds.world import Bernoulli, Noise
 
 __all__ = ["EpisodicWorld", "chain", "random_model", "riverswim"]
 
-# action numbers in chain and riverswim
+# Action numbers in chain and riverswim.
 _LEFT = 0
 _RIGHT = 1
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodicWorld:
-    """Episodes of a model that is the truth; `start` is a state, or the S probabilities
-    of the first one.
+    """Simulates episodes of a model. `start` is the initial state, or the S
+    probabilities of initial states.
 
-    Rewards are 0 and 1 around their means, unless there is another `noise`.
+    Rewards are 0 and 1 with the model's means, unless another `noise` is given.
 
     >>> world = EpisodicWorld(chain(3, horizon=3))
     >>> rng = np.random.default_rng(0)
@@ -49,7 +49,7 @@ class EpisodicWorld:
             object.__setattr__(self, "start", start)
 
     def first(self, runs: int, rng: np.random.Generator) -> Ints:
-        """The first states of `runs` episodes (runs,)."""
+        """Return the initial states of `runs` episodes (runs,)."""
         if np.ndim(self.start) == 0:
             return np.full(runs, int(self.start), dtype=np.int64)
         states = rng.choice(self.model.n_states, size=runs, p=self.start)
@@ -58,14 +58,14 @@ class EpisodicWorld:
     def step(
         self, step: int, taken: tuple[Ints, Ints], rng: np.random.Generator
     ) -> tuple[Array, Ints]:
-        """Rewards and next states (runs,) of the states and actions `taken` at a step,
-        counted from 0."""
+        """Return rewards and next states (runs,) for the states and actions `taken` at
+        a step, counted from 0."""
         states, actions = taken
         noise = Bernoulli() if self.noise is None else self.noise
         rewards = noise(self.model.rewards[step, states, actions], rng)
         moves = self.model.transitions[step, states, actions]
         cumulative = moves.cumsum(axis=-1)
-        # scale by the total, which may differ from 1 by rounding
+        # Scale by the total, which may differ from 1 by rounding.
         thresholds = rng.random(len(states))[:, None] * cumulative[:, -1:]
         following = (cumulative > thresholds).argmax(axis=-1)
         return rewards, following.astype(np.int64)
@@ -79,11 +79,11 @@ def chain(
     left: float = 0.2,
     right: float = 0.9,
 ) -> EpisodicModel:
-    """A chain: left goes down for sure and earns `left` at its low end; right goes up,
-    if it succeeds.
+    """Return a chain: left always moves down and earns `left` at the low end; right
+    moves up with probability `success`.
 
-    At the high end right stays with the same probability, and earns `right`; else it
-    falls by one.
+    At the high end, right stays there with the same probability and earns `right`;
+    otherwise it moves down by one.
 
     >>> chain().plan.values[0, 0].round(3)
     np.float64(0.656)
@@ -105,11 +105,11 @@ def chain(
 def riverswim(
     n_states: int = 6, *, horizon: int = 20, up: float = 0.35, small: float = 0.005
 ) -> EpisodicModel:
-    """RiverSwim: left is easy and pays little at its low end; right swims against the
-    stream and pays 1 at the far end.
+    """Return RiverSwim: left is easy and earns little at the low end; right swims
+    upstream and earns 1 at the far end.
 
-    Inside, right goes up with probability `up` and is washed down with 0.05; at the low
-    end it goes up with 0.6 · up / 0.35, at the high end it stays with 0.6.
+    Between the ends, right moves up with probability `up` and down with 0.05. At the
+    low end it moves up with 0.6 · up / 0.35; at the high end it stays with 0.6.
 
     >>> riverswim().plan.values[0, 0].round(4)
     np.float64(3.3973)
@@ -129,7 +129,8 @@ def riverswim(
 
 
 def _moves_left(n_states: int) -> Array:
-    """Transitions (S, 2, S) in which left goes down for sure, and right nowhere yet."""
+    """Return transitions (S, 2, S) in which left always moves down; those of right are
+    still 0."""
     moves = np.zeros((n_states, 2, n_states))
     for s in range(n_states):
         moves[s, _LEFT, max(s - 1, 0)] = 1.0
@@ -139,8 +140,8 @@ def _moves_left(n_states: int) -> Array:
 def random_model(
     n_states: int = 4, n_actions: int = 2, *, horizon: int = 3, seed: int = 0
 ) -> EpisodicModel:
-    """A model with rewards from Beta(2, 2) clipped to [0.05, 0.95], and transitions
-    uniform on the simplex.
+    """Return a model with rewards from Beta(2, 2), clipped to [0.05, 0.95], and
+    transitions uniform on the simplex.
 
     >>> random_model(3, 2, horizon=4, seed=1).transitions.shape
     (4, 3, 2, 3)

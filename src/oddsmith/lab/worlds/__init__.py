@@ -1,4 +1,5 @@
-"""Worlds produce contexts and mean rewards, so that regret is exact."""
+"""Simulated worlds, which produce contexts and mean rewards, so that regret is
+exact."""
 
 from oddsmith.lab.worlds.adversary import AdaptiveAdversary
 from oddsmith.lab.worlds.classification import ClassificationWorld

@@ -1,4 +1,5 @@
-"""AdaptiveAdversary: picks the context that costs the policy most in its state."""
+"""AdaptiveAdversary: a world that selects the context on which the policy in its
+current state loses most."""
 
 from dataclasses import dataclass
 
@@ -15,15 +16,15 @@ __all__ = ["AdaptiveAdversary"]
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveAdversary(World):
-    """For every run the context of `world` whose expected regret under the policy's
-    current odds is largest."""
+    """For every run, selects the context of `world` with the largest expected regret
+    under the policy's current propensities."""
 
     world: TableWorld
 
     def __post_init__(self) -> None:
         if not isinstance(self.world, TableWorld):
             raise InvalidInput(
-                "world must be a TableWorld, whose contexts can be tried; got "
+                "world must be a TableWorld, whose contexts can all be tried; got "
                 f"{type(self.world).__name__}"
             )
 
@@ -42,7 +43,7 @@ class AdaptiveAdversary(World):
             return self.world.context(step, runs, rng)
         means = self.world.table
         n_contexts = len(means)
-        # ask the policy about every context in every run: shape (contexts, runs)
+        # Ask the policy about every context in every run: shape (contexts, runs).
         contexts = np.broadcast_to(np.arange(n_contexts)[:, None], (n_contexts, runs))
         odds = history.policy.odds(history.state, contexts, step=step)
         expected = (odds.propensities * means[:, None, :]).sum(axis=-1)

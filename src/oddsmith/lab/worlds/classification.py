@@ -1,5 +1,5 @@
-"""ClassificationWorld: a labelled data set as a bandit; arms are classes, and the right
-one pays 1."""
+"""ClassificationWorld: a labelled data set as a bandit problem. Arms are classes, and
+the right class has reward 1."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,11 +17,11 @@ __all__ = ["ClassificationWorld"]
 
 @dataclass(frozen=True, eq=False)
 class ClassificationWorld(World):
-    """Rows of X with classes y in 0 … K-1: every run goes through them in a shuffled
-    order of its own, again and again.
+    """Rows of X with classes y in 0 … K-1. Every run repeats all rows, in its own
+    shuffled order.
 
-    The context is the row's features, (runs, d), whose names are `columns`, if they
-    have any. Rewards are sure: 1 for the right class.
+    The context consists of the row's features, (runs, d), which `columns` may name.
+    Rewards are deterministic: 1 for the right class, otherwise 0.
 
     >>> world = ClassificationWorld(np.eye(3), np.array([0, 1, 1]), seed=0)
     >>> context = world.context(1, 1, np.random.default_rng(0))
@@ -75,7 +75,7 @@ class ClassificationWorld(World):
         return means
 
     def index(self, step: int, runs: int) -> Ints:
-        """The number of each run's row at this step."""
+        """Return the number of each run's row at this step."""
         n_rows = len(self.X)
         epoch, place = divmod(step - 1, n_rows)
         seeds = (self.seed, self.simulation, epoch)
@@ -83,14 +83,14 @@ class ClassificationWorld(World):
         return orders[:, place]
 
     def for_seed(self, seed: int) -> "ClassificationWorld":
-        """The same data, in other orders for every seed of a simulation."""
+        """Return the same data with different orders for every seed of a simulation."""
         return replace(self, simulation=seed)
 
 
 @lru_cache(maxsize=2)
 def _orders(seeds: tuple[int, int, int], runs: int, n: int) -> Ints:
-    """The orders of all runs in one epoch (runs, n); a run's order does not depend on
-    how many runs there are."""
+    """Return the orders of all runs in one epoch (runs, n). A run's order does not
+    depend on the number of runs."""
     orders = []
     for run in range(runs):
         rng = np.random.default_rng([*seeds, run])

@@ -1,5 +1,5 @@
-"""Labelled data as worlds: the data sets of scikit-learn, any .npz file, and OpenML by
-name."""
+"""Labelled data as worlds: the data sets of scikit-learn, any .npz file, and OpenML
+data sets by name."""
 
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +17,8 @@ _BUNDLED = ("breast_cancer", "digits", "iris", "wine")
 
 
 def dataset(source: str | Path, *, seed: int = 0) -> ClassificationWorld:
-    """The world of a name: digits (bundled with scikit-learn), folder/name.npz,
-    or openml:name.
+    """Return the world with this name: digits (bundled with scikit-learn),
+    folder/name.npz, or openml:name.
 
     >>> dataset("iris").n_arms
     3
@@ -44,10 +44,10 @@ def _bundled(name: str, *, seed: int) -> ClassificationWorld:
 
 
 def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
-    """The arrays X (rows, features), y (a class for each row, in 0 … K-1) and perhaps
-    columns (names) of a file.npz."""
+    """Return the world of a file.npz with the arrays X (rows, features), y (a class for
+    each row, in 0 … K-1) and optionally columns (names)."""
     if not Path(path).is_file():
-        raise InvalidInput(f"data must be a file.npz that is there; got {path}")
+        raise InvalidInput(f"data must be an existing file.npz; got {path}")
     try:
         arrays = read_arrays(path.read_bytes())
         x = arrays["X"]
@@ -63,16 +63,15 @@ def _from_npz(path: Path, *, seed: int) -> ClassificationWorld:
 
 
 def _openml(name: str, *, seed: int) -> ClassificationWorld:
-    """The newest active data set of that name on OpenML: numbers as they are,
-    categories by number; needs a network.
+    """Fetch the newest active data set with this name from OpenML. Needs a network.
 
-    Missing numbers become their column's median, a missing category is one more
-    category.
+    Categories become numbers. A missing number becomes its column's median; missing
+    categories form a category of their own.
     """
     datasets = _datasets()
     try:
         data = datasets.fetch_openml(name, as_frame=True, parser="liac-arff")
-    # download and parser raise many types of errors
+    # Download and parser raise many types of errors.
     except Exception as error:
         raise InvalidInput(
             f"openml:{name} must be a data set that can be fetched; "
@@ -85,7 +84,7 @@ def _openml(name: str, *, seed: int) -> ClassificationWorld:
 
 
 def _as_numbers(frame: Any) -> Any:
-    """The columns of a data frame as float64 (rows, columns).
+    """Return the columns of a data frame as float64 (rows, columns).
 
     >>> import pandas as pd
     >>> _as_numbers(
@@ -107,7 +106,7 @@ def _as_numbers(frame: Any) -> Any:
 
 
 def _codes(column: Any) -> Any:
-    """The number of each row's category; -1 for a missing one."""
+    """Return the number of each row's category, -1 for a missing one."""
     return column.astype("category").cat.codes.to_numpy()
 
 

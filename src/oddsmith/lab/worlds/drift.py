@@ -1,4 +1,4 @@
-"""SwitchingWorld: one world after the other."""
+"""SwitchingWorld: a sequence of worlds, each for a number of steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ __all__ = ["SwitchingWorld"]
 
 @dataclass(frozen=True, eq=False)
 class SwitchingWorld(World):
-    """`worlds[i]` until step `until[i]` (included), the last of them for ever.
+    """Uses `worlds[i]` until step `until[i]` (included), and the last world for all
+    later steps.
 
     >>> from oddsmith.lab.worlds.tables import TableWorld
     >>> first = TableWorld(np.array([[0.1, 0.9]]))
@@ -49,7 +50,9 @@ class SwitchingWorld(World):
             raise InvalidInput(f"until must increase from 1 on; got {list(self.until)}")
         n_arms = [world.n_arms for world in self.worlds]
         if len(set(n_arms)) != 1:
-            raise InvalidInput(f"worlds must have as many arms; got {n_arms}")
+            raise InvalidInput(
+                f"worlds must have the same number of arms; got {n_arms}"
+            )
 
     @property
     def n_arms(self) -> int:
@@ -68,7 +71,7 @@ class SwitchingWorld(World):
         return self._at(step).means(step, context)
 
     def for_seed(self, seed: int) -> "SwitchingWorld":
-        """The same worlds, each for this seed of a simulation."""
+        """Return the same worlds, each for this seed of a simulation."""
         worlds = [world.for_seed(seed) for world in self.worlds]
         return SwitchingWorld(worlds, self.until)
 

@@ -1,5 +1,5 @@
-"""LinearWorld and LogisticWorld: features of every arm, and a parameter that is the
-truth."""
+"""LinearWorld and LogisticWorld: a feature vector for every arm, and mean rewards from
+a fixed parameter vector."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ __all__ = ["LinearWorld", "LogisticWorld"]
 
 @dataclass(frozen=True, eq=False)
 class LogisticWorld(World):
-    """mean = 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, new at every
-    step.
+    """Mean rewards 1/(1 + exp(-θ·φ)) for features φ of norm 1, one row per arm, drawn
+    at every step.
 
     >>> world = LogisticWorld(np.array([3.0, 0.0]), n_arms=2)
     >>> world.means(1, np.array([[[1.0, 0.0], [0.0, 1.0]]])).round(3)
@@ -37,7 +37,7 @@ class LogisticWorld(World):
         rng: np.random.Generator,
         history: History | None = None,
     ) -> Context:
-        """Directions of norm 1, uniform on the sphere (runs, K, d)."""
+        """Return unit vectors, uniform on the sphere (runs, K, d)."""
         vectors = rng.standard_normal((runs, self.n_arms, len(self.theta)))
         norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
         return vectors / norms
@@ -49,8 +49,8 @@ class LogisticWorld(World):
 
 @dataclass(frozen=True, eq=False)
 class LinearWorld(LogisticWorld):
-    """mean = 1/2 + θ·φ for the same features; ‖θ‖ is at most 1/2, so that means are in
-    [0, 1]."""
+    """Mean rewards 1/2 + θ·φ for the same features. ‖θ‖ is at most 1/2, so that means
+    are in [0, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

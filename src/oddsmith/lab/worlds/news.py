@@ -1,5 +1,5 @@
-"""NewsWorld: articles are born, fade and die; each has a popularity that its features
-do not explain."""
+"""NewsWorld: articles are published, fade and expire. Each has a popularity that its
+features do not explain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,21 +16,21 @@ from oddsmith.lab.worlds.world import History, World
 __all__ = ["ARTICLE_COLUMNS", "NewsWorld", "VISITOR_COLUMNS"]
 
 VISITOR_COLUMNS = ("x0", "x1", "x2")
-"""Columns of a visitor: independent standard normal numbers."""
+"""Columns of a visitor, independent standard normal numbers."""
 ARTICLE_COLUMNS = ("quality", "z0", "z1", "z2")
-"""Columns of an article, of the same law; quality is the decisive one."""
+"""Columns of an article, also standard normal; quality has the largest effect."""
 _INTERCEPT = -0.5
 _QUALITY = 1.2
-# standard deviations of the other weights, per group
+# Standard deviations of the other weights, per group.
 _SPREAD = {"x": 0.3, "z": 0.4, "xz": 0.5}
-# separate random streams, so that the world does not depend on the simulation's draws
+# Separate random streams, so that the world does not depend on the simulation's draws.
 _ARTICLES = 20160
 _TRUTH = 20161
 
 
 class _Weights:
-    """The truth: the weights of visitors' and articles' columns, and of the products of
-    x0 and z0, x1 and z1, …"""
+    """The true weights of visitors' and articles' columns, and of the products of x0
+    and z0, x1 and z1, …"""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng([seed, _TRUTH])
@@ -41,10 +41,10 @@ class _Weights:
 
 
 class _Shelf:
-    """The articles of one run up to the last step that was asked for.
+    """The articles of one run, up to the last requested step.
 
-    `birth_steps`, `columns` and `popularities` are those of all articles so far;
-    `on_shelf` are the numbers of the articles at each step, the oldest first.
+    `birth_steps`, `columns` and `popularities` are those of all articles so far.
+    `on_shelf` contains the numbers of the articles at each step, the oldest first.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -55,13 +55,13 @@ class _Shelf:
         self.on_shelf: list[tuple[int, ...]] = []
 
     def at(self, step: int, world: "NewsWorld") -> tuple[int, ...]:
-        """The numbers of the articles at this step, the oldest first."""
+        """Return the numbers of the articles at this step, the oldest first."""
         while len(self.on_shelf) < step:
             self.on_shelf.append(self._next(world))
         return self.on_shelf[step - 1]
 
     def _next(self, world: "NewsWorld") -> tuple[int, ...]:
-        """The articles at the next step: the surviving ones, and new ones."""
+        """Return the articles of the next step: the surviving ones and new ones."""
         survivors = []
         size = world.first
         if self.on_shelf:
@@ -89,18 +89,18 @@ class _Shelf:
 
 @dataclass(frozen=True, eq=False)
 class NewsWorld(World):
-    """Arms come with the call: at every step `low` to `high` articles. An article lives
-    for `life` steps on average.
+    """A world in which arms are passed in each call: `low` to `high` articles per step,
+    which live for `life` steps on average.
 
-    An article dies at every step with probability 1 / life; a Poisson number of new
-    ones, `births` on average ((low + high) / (2 life) if None), is born, more where
-    fewer than `low` are left, and none beyond `high`. The mean reward is logistic in
-    the visitor's and the article's columns, in products of them, and in the article's
-    own popularity, normal with standard deviation `popularity` at first, which fades to
-    1/e of that in `life` steps and which no column shows. Columns of articles that are
-    named in `hide` are part of the truth, and not shown either; where all are, arms are
-    names alone. Every run has articles of its own; all have the same weights, those of
-    `seed`.
+    At every step an article expires with probability 1 / life. The number of new
+    articles is Poisson with mean `births` ((low + high) / (2 life) if None); more are
+    added if fewer than `low` are left, and none beyond `high`. The mean reward is
+    logistic in the visitor's and the article's columns, in products of them, and in the
+    article's own popularity. The popularity is not a feature; it starts as a normal
+    number with standard deviation `popularity` and fades to 1/e in `life` steps.
+    Article columns named in `hide` affect rewards but are hidden; if all are hidden,
+    arms have only names. Every run has its own articles; all runs share the weights,
+    which `seed` determines.
 
     >>> world = NewsWorld(low=2, high=3)
     >>> (offer,) = world.context(1, 1, np.random.default_rng(0))
@@ -141,29 +141,29 @@ class NewsWorld(World):
 
     @property
     def n_arms(self) -> int:
-        """The most arms that an offer has."""
+        """Largest number of arms in an offer."""
         return self.high
 
     @property
     def births_per_step(self) -> float:
-        """The mean number of articles that are born in a step, where there is room."""
+        """Mean number of new articles per step, if there is room."""
         if self.births is not None:
             return self.births
         return (self.low + self.high) / (2 * self.life)
 
     @property
     def first(self) -> int:
-        """The number of articles at the first step."""
+        """Number of articles at the first step."""
         return (self.low + self.high) // 2
 
     @property
     def article_columns(self) -> tuple[str, ...]:
-        """The columns of articles in the offers."""
+        """Columns of articles in the offers."""
         return tuple(name for name in ARTICLE_COLUMNS if name not in self.hide)
 
     @property
     def weights(self) -> Array:
-        """The true weights of the columns in the offers, without products: of a
+        """True weights of the columns in the offers, without products: first the
         visitor's columns, then an article's."""
         article = self._truth.article[self._places()]
         return np.concatenate([self._truth.visitor, article])
@@ -175,13 +175,13 @@ class NewsWorld(World):
         rng: np.random.Generator,
         history: History | None = None,
     ) -> Context:
-        """An offer for each run: a visitor, and the articles of that run."""
+        """Return an offer for each run: a visitor, and the articles of that run."""
         visitors = rng.standard_normal((runs, len(VISITOR_COLUMNS)))
         return [self._offer(step, run, visitor) for run, visitor in enumerate(visitors)]
 
     def means(self, step: int, context: Context) -> Array:
-        """The mean reward of every arm offered (runs, n_arms), NaN behind the last of
-        them.
+        """Return the mean reward of every offered arm (runs, n_arms), NaN after the
+        last one.
 
             mean_a = 1 / (1 + exp(-score_a))
             score_a = b + x·v + z_a·(w + (0, p ∘ x)) + popularity_a exp(-age_a / life)
@@ -206,7 +206,8 @@ class NewsWorld(World):
         return means
 
     def for_seed(self, seed: int) -> "NewsWorld":
-        """The same truth, with other articles for every seed of a simulation."""
+        """Return a world with the same weights and other articles for every seed of a
+        simulation."""
         return replace(self, simulation=seed)
 
     def _offer(self, step: int, run: int, visitor: Array) -> Offer:
@@ -223,7 +224,7 @@ class NewsWorld(World):
         return [ARTICLE_COLUMNS.index(name) for name in self.article_columns]
 
     def _shelf(self, run: int) -> _Shelf:
-        """The shelf of a run, which does not depend on how many runs there are."""
+        """Return the articles of a run, which do not depend on the number of runs."""
         if run not in self._shelves:
             streams = [self.seed, _ARTICLES, self.simulation, run]
             self._shelves[run] = _Shelf(np.random.default_rng(streams))

@@ -1,5 +1,4 @@
-"""PageWorld: pages of several slots; readers look at a slot the less the further down
-it is."""
+"""PageWorld: pages with several slots. Fewer readers look at slots further down."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from oddsmith.core.errors import InvalidInput
 
 __all__ = ["PageWorld"]
 
-# separate random stream, so that items do not depend on visitors and clicks
+# Separate random stream, so that items do not depend on visitors and clicks.
 _ITEMS = 20162
 _ITEM_COLUMNS = ("quality", "z0", "z1")
 _LIKES = 1.5
@@ -20,13 +19,13 @@ _QUALITY = 1.0
 
 @dataclass(frozen=True, eq=False)
 class PageWorld:
-    """Items with features for the slots of a page; the mean reward of item a in slot j
+    """Items with features for the slots of a page. The mean reward of item a in slot j
     is looks[j] · clicks(a).
 
-    A click is logistic in the item's quality, which is a feature, and in the product of
-    its taste and the visitor's, two normal numbers each. The reward of a slot depends
-    only on its item and place, so the best page has the items in the order of their
-    clicks.
+    The probability of a click is logistic in the item's quality, which is a feature,
+    and in the product of the item's and the visitor's taste, two normal numbers each.
+    The reward of a slot depends only on its item and position, so the best page orders
+    items by their click probability.
 
     >>> world = PageWorld(items=4, looks=(1.0, 0.5))
     >>> visitor = world.visitor(np.random.default_rng(0))
@@ -50,8 +49,8 @@ class PageWorld:
         whole("seed", self.seed, low=0, high=2**63 - 1)
         if looks.min() < 0 or looks.max() > 1 or (np.diff(looks) > 0).any():
             raise InvalidInput(
-                "looks must be shares from 1 down to 0, the first slot's first; got "
-                f"{self.looks!r:.60}"
+                "looks must be shares from 1 down to 0, starting with the first "
+                f"slot; got {self.looks!r:.60}"
             )
         rng = np.random.default_rng([self.seed, _ITEMS])
         table = rng.standard_normal((self.items, len(_ITEM_COLUMNS)))
@@ -63,12 +62,12 @@ class PageWorld:
         object.__setattr__(self, "arms", arms)
 
     def visitor(self, rng: np.random.Generator) -> dict[str, float]:
-        """The context of a page: a visitor's taste."""
+        """Return the context of a page: a visitor's taste."""
         x0, x1 = rng.standard_normal(2).tolist()
         return {"x0": x0, "x1": x1}
 
     def clicks(self, visitor: dict[str, float]) -> Array:
-        """The probability (K,) that a visitor who looks at an item clicks it."""
+        """Return the probability (K,) that a visitor who looks at an item clicks it."""
         quality = self._table[:, 0]
         match = self._table[:, 1:] @ [visitor["x0"], visitor["x1"]]
         minus_score = 0.5 - _QUALITY * quality - _LIKES * match
@@ -76,17 +75,17 @@ class PageWorld:
         return clicks
 
     def means(self, visitor: dict[str, float], items: Sequence[str]) -> Array:
-        """The mean rewards (m,) of the slots of a page with these items."""
+        """Return the mean rewards (m,) of the slots of a page with these items."""
         places = [int(name.removeprefix("item-")) for name in items]
         clicks = self.clicks(visitor)[places]
         return np.asarray(self.looks) * clicks
 
     def best(self, visitor: dict[str, float]) -> float:
-        """The sum over slots of the best page."""
+        """Return the total mean reward of the best page."""
         looks = np.asarray(self.looks)
         most_clicks = np.sort(self.clicks(visitor))[::-1]
         return float(looks @ most_clicks[: len(looks)])
 
     def uniform(self, visitor: dict[str, float]) -> float:
-        """The sum over slots of a page that is filled at random."""
+        """Return the total mean reward of a page that is filled at random."""
         return float(np.sum(self.looks) * self.clicks(visitor).mean())

@@ -1,4 +1,4 @@
-"""TableWorld: finitely many contexts, with every mean reward written down."""
+"""TableWorld: a finite number of contexts with a table of all mean rewards."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,15 +12,16 @@ from oddsmith.lab.worlds.world import History, World
 
 __all__ = ["DrawnTruth", "TableWorld", "random_table"]
 
-# separate random stream, so that the truth does not depend on the simulation's draws
+# Separate random stream, so that the right expert does not depend on the simulation's
+# draws.
 _TRUTHS = 20130
 
 
 def random_table(
     contexts: int = 10, experts: int = 32, arms: int = 3, seed: int = 7
 ) -> Array:
-    """Predictions (X, N, K) from Beta(2, 2), clipped to [0.05, 0.95]: a benign instance
-    whose first expert may be true.
+    """Return predictions (X, N, K) from Beta(2, 2), clipped to [0.05, 0.95]. The
+    problem is benign if the first expert is right.
 
     >>> random_table(2, 4, 3).shape
     (2, 4, 3)
@@ -31,11 +32,11 @@ def random_table(
 
 @dataclass(frozen=True, eq=False)
 class TableWorld(World):
-    """Mean rewards `table` (X, K); contexts are numbers 0 … X-1, drawn i.i.d. or taken
-    from a fixed `sequence`.
+    """Mean rewards `table` (X, K). Contexts are numbers 0 … X-1, drawn independently or
+    taken from a fixed `sequence`.
 
-    `odds` are the contexts' probabilities (uniform if None); a sequence starts again at
-    its end.
+    `odds` are the contexts' probabilities (uniform if None). A sequence is repeated
+    after its end.
 
     >>> world = TableWorld(np.array([[0.2, 0.8], [0.6, 0.4]]), sequence=(0, 1, 1))
     >>> [
@@ -87,11 +88,11 @@ class TableWorld(World):
 
 @dataclass(frozen=True, eq=False)
 class DrawnTruth(World):
-    """In every run another expert of `table` (X, N, K) is the truth, drawn from
-    `prior`: for Bayes regret.
+    """A world for Bayes regret: in every run another expert of `table` (X, N, K) is
+    right, drawn from `prior`.
 
-    Contexts 0 … X-1 are uniform. `truths(runs)` returns the true expert of each run,
-    the same for one seed.
+    Contexts 0 … X-1 are uniform. `truths(runs)` returns the right expert of each run,
+    which the seed determines.
 
     >>> world = DrawnTruth(np.array([[[0.2, 0.8], [0.6, 0.4]]]), prior=[0.0, 1.0])
     >>> world.means(1, np.array([0, 0]))
@@ -120,13 +121,14 @@ class DrawnTruth(World):
         return int(self.table.shape[2])
 
     def truths(self, runs: int) -> Any:
-        """The number of the true expert in each run."""
+        """Return the number of the right expert in each run."""
         rng = np.random.default_rng([self.seed, self.simulation, _TRUTHS])
         n_experts = self.table.shape[1]
         return rng.choice(n_experts, size=runs, p=self.prior)
 
     def for_seed(self, seed: int) -> "DrawnTruth":
-        """The same world, with other truths for every seed of a simulation."""
+        """Return the same world with other right experts for every seed of a
+        simulation."""
         return replace(self, simulation=seed)
 
     def context(
@@ -145,12 +147,12 @@ class DrawnTruth(World):
 
 
 def _are_means(table: Array) -> bool:
-    """Whether the numbers are in [0, 1], and there are some."""
+    """Return whether there are numbers and all are in [0, 1]."""
     return table.size > 0 and bool(((table >= 0) & (table <= 1)).all())
 
 
 def _check_sequence(value: Any, n_contexts: int) -> Any:
-    """The sequence as an array of contexts 0 … X-1."""
+    """Return the sequence as an array of contexts 0 … X-1."""
     try:
         sequence = np.asarray(value)
     except ValueError as error:

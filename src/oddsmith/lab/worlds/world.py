@@ -1,5 +1,5 @@
-"""World: the source of contexts and mean rewards, so that regret is exact and never
-estimated."""
+"""World: the base class of simulated worlds, which know the mean rewards, so that
+regret is exact and never estimated."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -24,20 +24,20 @@ class History(NamedTuple):
 
 
 class World:
-    """Contexts for `runs` independent runs, and the true mean reward of every arm in
-    them."""
+    """A source of contexts for `runs` independent runs, and of the true mean reward of
+    every arm in them."""
 
-    # declare a property for the type checker; at run time each world has its own field
+    # Declare a property for the type checker. At run time each world has its own field.
     if TYPE_CHECKING:
 
         @property
         @abstractmethod
         def n_arms(self) -> int:
-            """The number of arms; the largest number, where offers differ in size."""
+            """Number of arms; the largest number if offers differ in size."""
 
     makes_offers: bool = False
-    """Whether arms come with the call: the context of a step is a list with an `Offer`
-    for each run."""
+    """Whether arms are passed in each call. The context of a step is then a list with
+    an `Offer` for each run."""
 
     def context(
         self,
@@ -46,29 +46,30 @@ class World:
         rng: np.random.Generator,
         history: History | None = None,
     ) -> Context:
-        """The contexts of this step, with a leading axis of `runs`."""
+        """Return the contexts of this step, with a leading axis of `runs`."""
         raise InvalidInput(
-            f"world must have context; {type(self).__name__} has none: write it"
+            f"world must have the method context; {type(self).__name__} has none: add "
+            "it"
         )
 
     def means(self, step: int, context: Context) -> Array:
-        """The mean reward of every arm (runs, K), in [0, 1]; NaN behind the last arm of
-        a shorter offer."""
+        """Return the mean reward of every arm (runs, K), in [0, 1], with NaN after the
+        last arm of a shorter offer."""
         raise InvalidInput(
-            f"world must have means; {type(self).__name__} has none: write it"
+            f"world must have the method means; {type(self).__name__} has none: add it"
         )
 
     def for_seed(self, seed: int) -> "World":
-        """This world with its own random choices (orders of rows, truths) belonging to
-        this seed of a simulation."""
+        """Return this world with the random choices (orders of rows, right experts)
+        that belong to this seed of a simulation."""
         return self
 
 
 class Noise(Protocol):
-    """The scatter of a reward around its mean."""
+    """Random rewards around their means."""
 
     def __call__(self, means: Array, rng: np.random.Generator) -> Array:
-        """Rewards in [0, 1] with these means."""
+        """Return rewards in [0, 1] with these means."""
         ...
 
 
@@ -86,8 +87,8 @@ class Bernoulli:
 
 @dataclass(frozen=True)
 class Beta:
-    """Rewards from Beta(s·mean, s·(1-mean)): fractional, the less scattered the larger
-    the strength s."""
+    """Rewards from Beta(s·mean, s·(1-mean)). They are fractional, and vary less for a
+    larger strength s."""
 
     strength: float = 5.0
 
@@ -99,6 +100,6 @@ class Beta:
         a = self.strength * inner
         b = self.strength * (1 - inner)
         rewards = rng.beta(a, b)
-        # means of 0 and 1 allow no noise, because rewards stay in [0, 1]
+        # Means of 0 and 1 allow no noise, because rewards stay in [0, 1].
         has_room = (means > 0) & (means < 1)
         return np.where(has_room, rewards, means)
