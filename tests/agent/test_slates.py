@@ -241,13 +241,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"slots": 0},
         (
-            "slots must be a whole number from 1 to 1,000, or a list of so many slots; "
+            "slots must be a whole number from 1 to 1,000, or a list of at most that many slots; "
             "got 0"
         ),
     ),
     (
         {"slots": []},
-        "slots must be a whole number from 1 to 1,000, or a list of so many",
+        "slots must be a whole number from 1 to 1,000, or a list of at most that many",
     ),
     ({"slots": True}, "slots must be a whole number"),
     ({"slots": 2.0}, "slots must be a whole number"),
@@ -297,11 +297,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"context": {"hour": 4}, "slots": [od.Slot("top", {"hour": 9})]},
-        "slot 'top': features must have names of their",
+        "slot 'top': names of features must differ",
     ),
     (
         {"slots": [od.Slot("top", {"slot": 9})]},
-        "slot 'top': features must have names of their own; got 'slot'",
+        "slot 'top': names of features must differ from those of the context; got 'slot'",
     ),
     (
         {"slots": [od.Slot("top", [1.0])]},
@@ -313,11 +313,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"context": "home page"},
-        "context of slots must be a dict, a row of numbers or None; got 'home page'",
+        "context of slots must be a dict, a row of numbers or None.*; got 'home page'",
     ),
     (
         {"context": 3},
-        "context of slots must be a dict, a row of numbers or None; got 3",
+        "context of slots must be a dict, a row of numbers or None.*; got 3",
     ),
     ({"context": ["a"]}, "context of slots must be a dict, a row of numbers or None"),
 ]

@@ -88,7 +88,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     "prior empty": (InvalidInput, "prior must not be empty", lambda: gts(prior=[])),
     "prior of strangers": (
         InvalidInput,
-        "got 'c', which is none of",
+        "got 'c', which is not among",
         lambda: gts(prior={"a": 0.5, "c": 0.5}),
     ),
     "prior forgets one": (
@@ -241,7 +241,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "function of words": (
         ExpertFailed,
-        "must give numbers",
+        "must return numbers",
         lambda: od.FunctionExperts({"f": lambda c: ["a"]}, ("x",)).predict((), 1),
     ),
     "function too short": (
@@ -261,7 +261,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "model of words": (
         ExpertFailed,
-        "must give numbers",
+        "must return numbers",
         lambda: model(Text()).predict((), [1.0]),
     ),
     "models a list": (
@@ -348,7 +348,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     # decisions
     "policy a dict": (
         InvalidInput,
-        "policy must have the verbs",
+        "policy must have the methods",
         lambda: od.Agent({}, seed=1),  # type: ignore[arg-type]
     ),
     "seed 0.5": (
@@ -418,7 +418,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     "rewards for one": (InvalidInput, "match the decisions", lambda: learn([1, 0])),
     "decision a dict": (
         InvalidInput,
-        "decision must be what decide gave back",
+        "decision must be the result of decide",
         lambda: agent().learn({"arm": 1}, 1),  # type: ignore[arg-type]
     ),
     "decision of 5 experts": (
@@ -433,7 +433,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "sleeper without weights": (
         InvalidInput,
-        "log weights it was drawn with",
+        "decision must contain its log weights",
         lambda: learn(1, advice=np.array([NAN, 0.5])),
     ),
     "prediction 1.5, log loss": (
@@ -484,7 +484,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "context that is no data": (
         InvalidInput,
-        "context must hold what JSON can",
+        "context must contain only",
         lambda: agent().decide(F)._replace(context=object()).to_json(),
     ),
     "kernels cuda": (

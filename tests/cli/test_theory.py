@@ -99,7 +99,7 @@ def test_a_plot_needs_a_kind_and_keeps_the_settings(
     tmp_path: Path, capsys: Any
 ) -> None:
     assert main([*BOUND, "--plot", str(tmp_path / "picture")]) == 2
-    assert "says its kind" in capsys.readouterr().err
+    assert "with a suffix" in capsys.readouterr().err
     assert (
         main([*BOUND, "--constants", "paper", "--plot", str(tmp_path / "p.svg")]) == 0
     )

@@ -110,7 +110,7 @@ def test_no_answer_in_time_names_the_timeout() -> None:
     slow = World(Reply(0, b"http://127.0.0.1:9, ReadTimeout timed out"), takes=100.0)
     with pytest.raises(
         od.ServiceError,
-        match=r"timed out; give a timeout above 3 s: the first try has half of it",
+        match=r"timed out; give a timeout above 3 s: the first try has half of the timeout",
     ):
         slow.call(timeout=3.0)
 

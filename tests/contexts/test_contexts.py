@@ -113,7 +113,7 @@ def test_numbers(context: Any, found: Any) -> None:
         ),
         (
             lambda: numbers([pd.Series({"a": 1}), pd.Series({"a": 1, "b": 2})]),
-            "the same many numbers each; got 1 and 2",
+            "the same number of values each; got 1 and 2",
         ),
         (
             lambda: rows(pd.DataFrame([[1, 2]], columns=["a", "a"])),

@@ -261,7 +261,7 @@ def test_arrays_of_times_are_no_numbers_and_go_through_json(unit: str) -> None:
 def test_what_json_cannot_hold_is_said() -> None:
     with pytest.raises(
         od.InvalidInput,
-        match=r"what JSON can, numbers, text, .*; got \{1\}: give what matters of it",
+        match=r"contain only numbers, text, .*; got \{1\}: convert it",
     ):
         encode({"x": {1}})
 
@@ -299,7 +299,7 @@ def test_a_schema_of_numbered_columns() -> None:
     )
     assert schema.encode(contexts)[1, 0] == 2.5
     with pytest.raises(
-        od.InvalidInput, match="with names; got a DataFrame: name its columns by text"
+        od.InvalidInput, match="with names; got a DataFrame: name its columns with text"
     ):
         od.Schema.of(pd.DataFrame(contexts))
 

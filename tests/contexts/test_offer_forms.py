@@ -131,7 +131,7 @@ def test_add_arms() -> None:
     agent.learn([old, agent.decide([1.0])], [1, 0])
     with pytest.raises(od.InvalidInput, match="distinct"):
         agent.add_arms(["a"])
-    with pytest.raises(od.InvalidInput, match="made for the arms"):
+    with pytest.raises(od.InvalidInput, match="a fixed set of arms"):
         od.Agent(od.LinUCB(2, n_arms=2), seed=1, arms=["a", "b"]).add_arms(["c"])
     with pytest.raises(od.InvalidInput, match="with the call"):
         od.Agent(od.auto(), seed=1).add_arms(["c"])

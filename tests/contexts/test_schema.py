@@ -147,7 +147,7 @@ def test_what_is_no_useful_number_is_missing(value: Any) -> None:
         (lambda: Schema.of([{"a": "x"}], most=0), "most must be a whole number"),
         (
             lambda: Schema(values={"a": ["x"]}),
-            "values must be those of categories; got 'a', which is none",
+            "values must be given for categories; 'a' is not a categorical column",
         ),
         (
             lambda: Schema(categories=("a",), values={"a": "xy"}),

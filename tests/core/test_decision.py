@@ -226,7 +226,7 @@ def test_only_decisions_of_one_shape_are_stacked() -> None:
     ):
         od.Decision.stack([one, "two"])  # type: ignore[list-item]
     with pytest.raises(
-        od.InvalidInput, match=r"^decisions must agree in the shape of advice; "
+        od.InvalidInput, match=r"^decisions must have the same shape of advice; "
     ):
         od.Decision.stack([one, one._replace(advice=np.array([0.5, 0.5]))])
     both = od.Decision.stack([one, one._replace(step=2, context="x")])
@@ -319,7 +319,7 @@ def test_a_policy_has_three_verbs(verb: str) -> None:
     for missing in (type("Mute", (), verbs)(), type("Odd", (od.Policy,), verbs)()):
         with pytest.raises(
             od.InvalidInput,
-            match=r"^policy must have the verbs init, .*; got (Mute|Odd)",
+            match=r"^policy must have the methods init, .*; got (Mute|Odd)",
         ):
             check_policy(missing)
     check_policy(od.policies.UCB1(2))

@@ -82,7 +82,7 @@ def test_experts_that_learn_are_taught_after_they_were_judged(any_kernels: str) 
         forgetful.update(forgetful.init(), made[0], 1.0)
     with pytest.raises(
         od.InvalidInput,
-        match=r"^experts that learn must say learns = True; Silent overrides update",
+        match=r"^experts that learn must set learns = True; Silent overrides update",
     ):
         od.GeneralizedThompsonSampling(Silent(NAMES))
     for wrapped in (
@@ -154,13 +154,13 @@ def test_what_a_decision_must_carry(any_kernels: str) -> None:
                 learning(policy.init(), one._replace(advice=advice), 1.0)
     with pytest.raises(
         od.InvalidInput,
-        match=r"^decision must carry the bonus that optimism needs; got none$",
+        match=r"^decision must contain the bonus that optimism needs; got none$",
     ):
         glad.update(glad.init(), one, 1.0)
     slept = one._replace(advice=np.array([0.5, np.nan, 0.5]))
     with pytest.raises(
         od.InvalidInput,
-        match=r"^decision must carry the log weights it was drawn with, because an expert",
+        match=r"^decision must contain its log weights, because an expert",
     ):
         policy.update(policy.init(), slept, 1.0)
     with pytest.raises(

@@ -112,7 +112,7 @@ def test_what_nobody_knows_is_refused() -> None:
     lonely = od.policies.RegressorElimination(
         od.stack(bank("low"), bank("new")), contexts=[[0.0]]
     )
-    refusal = r"^decision must be learnt by the policy that made it"
+    refusal = r"^a decision can be learnt only by the policy that made it"
     with (
         pytest.raises(od.InvalidInput, match=refusal),
         pytest.warns(od.errors.NoExploration),

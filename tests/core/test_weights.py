@@ -312,7 +312,7 @@ def test_charge_refuses_a_reward_that_no_awake_expert_can_explain() -> None:
     )
     with pytest.raises(
         AllExpertsRefuted,
-        match=r"probability zero under every awake expert with weight; clip",
+        match=r"probability zero under every expert with weight and a prediction; clip",
     ):
         weights.charge(factors, np.zeros((2, 3)), asleep)
     weightless = np.array([[0.0, 0.0, 0.0], [-np.inf, -np.inf, 0.0]])
@@ -343,7 +343,7 @@ def test_reweigh_tells_a_hopeless_reward_from_a_loss_without_bound(
     hopeless.reshape(-1, 2)[-1] = -np.inf
     with pytest.raises(
         AllExpertsRefuted,
-        match=r"probability zero under every awake expert with weight; clip",
+        match=r"probability zero under every expert with weight and a prediction; clip",
     ):
         weights.reweigh(np.zeros(shape), hopeless)
     with pytest.raises(

@@ -266,7 +266,7 @@ def test_wrong_input_is_refused_in_a_sentence() -> None:
         r"alpha must be in \(0, 1\); got 0": lambda: od.evaluation.CalibrationMonitor(
             ["a"], alpha=0
         ),
-        "decision must be what decide gave back; got int": lambda: monitor.update(
+        "decision must be the result of decide; got int": lambda: monitor.update(
             state, 3, 1.0
         ),
         r"reward must be in \[0, 1\]": lambda: monitor.update(state, fine, 1.5),

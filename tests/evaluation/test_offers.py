@@ -199,7 +199,8 @@ def test_policies_with_arms_of_their_own_are_asked_by_name() -> None:
 def test_policies_that_cannot_choose_among_arms_of_the_call_refuse() -> None:
     log, _ = world.played(50, seed=4)
     with pytest.raises(
-        od.InvalidInput, match="UCB1 cannot choose among arms that come with the call"
+        od.InvalidInput,
+        match="UCB1 cannot choose among arms that are passed in the call",
     ):
         ev.policy_target(log, od.policies.UCB1(5))
 

@@ -48,7 +48,8 @@ def test_refusals_say_how_such_a_model_is_asked() -> None:
         od.ModelExperts({"other": Clicks()}, arms=ARMS),
     )
     with pytest.raises(
-        od.InvalidInput, match="in a stack give these the fixed arms of the others"
+        od.InvalidInput,
+        match="in a stack, give either all or none of the experts fixed arms",
     ):
         od.Agent(od.GeneralizedThompsonSampling(mixed), seed=7).decide(
             {"age": 50}, arms=ARMS

@@ -109,7 +109,7 @@ def test_arms_of_the_call_and_fixed_ones_are_not_mixed_up() -> None:
         od.Agent(policy(LINEAR), seed=1),
         od.RefittedExperts(ARMS, {"one": LINEAR}),
     )
-    with pytest.raises(od.InvalidInput, match="need them with the call"):
+    with pytest.raises(od.InvalidInput, match="need them in the call"):
         agent.decide([1.0, 2.0])
     with pytest.raises(od.InvalidInput, match="of fixed arms cannot choose"):
         fixed.predict(fixed.init(), od.make_offer([1.0], ["a", "b", "c"]))

@@ -13,8 +13,8 @@ BROKEN = [
     (
         LINEAR,
         (
-            "experts.lines.kind linear rates arms that come with the call by weights "
-            "(N, d)"
+            "experts.lines.kind linear has weights (N, d) for arms that are passed in "
+            "the call"
         ),
     ),
     ("arms = 'abc'\n" + LINEAR, "arms must be a sequence of names; got 'abc'"),
@@ -83,7 +83,7 @@ BROKEN = [
         "floors must not exceed caps",
     ),
     ("guard = 1\n" + TOP + LINEAR, "guard must be true or false; got 1"),
-    ("timeout_ms = 50\n" + TOP + LINEAR, "timeout_ms must stand beside guard = true"),
+    ("timeout_ms = 50\n" + TOP + LINEAR, "timeout_ms requires guard = true"),
     (
         "guard = true\ntimeout_ms = 0\n" + TOP + LINEAR,
         "timeout_ms must be in [0.001, 1e+09]; got 0",
@@ -106,7 +106,7 @@ BROKEN = [
         TOP + "schema = { numbers = ['a'], categories = ['a'] }\n" + LINEAR,
         "schema: a column must be",
     ),
-    (TOP, "experts must be given, in tables [experts.NAME]; got nothing"),
+    (TOP, "experts must be given, in tables [experts.NAME]; got none"),
     (
         TOP + "[experts]\n",
         "experts must have at least one table [experts.NAME]; got none",
@@ -154,7 +154,7 @@ BROKEN = [
     ),
     (
         TOP + LINEAR.replace("lines.npz", "stranger.npz"),
-        "experts.lines.file must hold the arrays weights and",
+        "experts.lines.file must contain the arrays weights and",
     ),
     (
         TOP + LINEAR.replace("lines.npz", "names.npz"),
@@ -190,7 +190,7 @@ BROKEN = [
     ),
     (
         TOP + PYTHON.replace("policy_file_rules", "json"),
-        "experts.rules.factory must name a module of its own",
+        "experts.rules.factory must name a module that no other module hides",
     ),
     (
         TOP + PYTHON.replace(":bank", ":bnak"),
@@ -239,7 +239,7 @@ BROKEN = [
         TOP + MADE + OWN + "gamma = 0.1\n",
         'policy.gamma is not a key here; it belongs to kind = "gts"',
     ),
-    (TOP + LINEAR + MADE + OWN, 'experts must not stand beside kind = "python"'),
+    (TOP + LINEAR + MADE + OWN, 'experts must be left out with kind = "python"'),
     ("gamma = 0.1\n" + TOP + LINEAR, "gamma is not a key here; it belongs to [policy]"),
     ("budget_ms = 5\n" + TOP + LINEAR, "budget_ms is not a key"),
     (TOP + "[policy]\nkind = 'linUCB'\n", "policy.kind must be one of gts, tuned"),
@@ -273,7 +273,7 @@ BROKEN = [
     (TOP + LINEAR + "[policy]\nwindow = 0\n", "policy.window must be"),
     (
         TOP + AUTO + "joins = true\n[policy]\nkind = 'ucb1'\n",
-        "experts with joins = true must stand beside a policy",
+        "experts with joins = true require a policy",
     ),
     (
         TOP + "[policy]\nkind = 'particles'\ndim = 2\nfamily = 'cubic'\n",

@@ -287,7 +287,7 @@ def test_a_refusal_says_the_way_to_the_value() -> None:
     assert str(caught.value) == (
         "a result can be reused only if everything that it depends on can be hashed; "
         "got a _thread.lock (policy, attribute part of Own, attribute lock of Own): "
-        "make it where it is used, from plain settings"
+        "create it inside the function that uses it, from plain settings"
     )
 
 

@@ -138,10 +138,7 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
     [
         (
             '[policy]\nkind = "ucb1"\n',
-            (
-                "policy.kind must be one that can choose among arms that come with the "
-                "call"
-            ),
+            ("policy.kind must support arms that are passed in the call"),
         ),
         (
             '[policy]\nkind = "beta_thompson"\n',
@@ -149,11 +146,11 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
         ),
         (
             '[policy]\nkind = "regressor_elimination"\ncontexts = [1]\n' + PYTHON,
-            "whose sample of contexts is about one set of arms",
+            "whose sample of contexts needs a fixed set of arms",
         ),
         (
             LINEAR.replace("rows", "arms"),
-            r"by weights \(N, d\), one row for all arms; got \(N, K, d\)",
+            r"weights \(N, d\) for arms that are passed in the call, one row for all arms; got \(N, K, d\)",
         ),
         (
             SCHEMAS + LINEAR.replace("rows", "narrow"),
@@ -161,11 +158,11 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
         ),
         (
             PYTHON.replace("bank", "table"),
-            "experts.rules.kind python made experts that cannot rate arms that come",
+            "experts.rules.kind python made experts that do not support arms that are passed",
         ),
         (
             PYTHON.replace("bank", "fixed"),
-            "factory must make it without arms, which come with the call",
+            "factory must create it without arms, because arms are passed in each call",
         ),
         (
             '[experts.l]\nkind = "auto"\nrows_per_arm = true\n',
@@ -173,7 +170,7 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
         ),
         (
             'arms = ["a", "b"]\n' + SCHEMAS + LINEAR,
-            "schema.arms must stand in a file without arms",
+            "schema.arms requires a file without arms",
         ),
         (
             "[schema.arms]\nnumber = ['x']\n" + PYTHON,

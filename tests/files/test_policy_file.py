@@ -122,7 +122,8 @@ def test_values_of_categories(folder: Path) -> None:
     assert file.schema is not None
     assert file.schema.columns == ("city=Rome", "city=7", "city other")
     with pytest.raises(
-        od.InvalidInput, match=r"schema.*values must be those of categories; got 'town'"
+        od.InvalidInput,
+        match=r"schema.*values must be given for categories; 'town' is not",
     ):
         read(
             folder,

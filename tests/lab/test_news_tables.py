@@ -67,7 +67,7 @@ def test_every_kind_that_takes_offers(tmp_path: Path, hide: str) -> None:
 def test_kinds_of_given_arms_are_refused_by_key(tmp_path: Path, kind: str) -> None:
     with pytest.raises(
         od.InvalidInput,
-        match=r"policies\.p\.kind must be one that can choose among arms that come",
+        match=r"policies\.p\.kind must support arms that are passed",
     ):
         study(tmp_path, NEWS + f"[policies.p]\nkind = '{kind}'\n")
 

@@ -140,7 +140,8 @@ def test_the_log_of_a_run_folds_to_its_state(delay: int) -> None:
 def test_a_policy_with_arms_of_its_own_is_refused_in_a_sentence() -> None:
     for policy in (od.policies.UCB1(5), od.LinUCB(7, n_arms=5), od.auto(["a", "b"])):
         with pytest.raises(
-            od.InvalidInput, match="cannot choose among arms that come with the call"
+            od.InvalidInput,
+            match="cannot choose among arms that are passed in the call",
         ):
             simulate(policy, WORLD, steps=3)
 

@@ -245,7 +245,7 @@ def test_wrong_settings(wrong: Any, message: str) -> None:
         ({"seed": 1.5}, "seed must be"),
         ({"trace": None}, "trace must be a list"),
         ({"noise": 3}, "noise must be a function"),
-        ({"policy": None}, "policy must have the verbs"),
+        ({"policy": None}, "policy must have the methods"),
         ({"world": 7}, "world must have n_arms, context and means"),
         (
             {"world": worlds.TableWorld(np.full((10, 2), 0.5))},

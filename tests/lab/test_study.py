@@ -381,7 +381,7 @@ def test_a_file_without_experts_weighs_those_of_the_world(tmp_path: Path) -> Non
         ),
         (
             FLOWERS.replace('"setosa", ', ""),
-            "policies.p.file must be about the world's 3 arms; got 2",
+            "policies.p.file must have the world's 3 arms; got 2",
         ),
         (
             FLOWERS.replace("alpha", "alpa"),

@@ -56,7 +56,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "a comma in a number": (
         "log.csv",
         CSV + '1,"0,5",0.5\n',
-        "row 2: must be a number; got '0,5': write it with a point",
+        "row 2: must be a number; got '0,5': write it with a decimal point",
     ),
     "odds in percent": (
         "log.csv",
@@ -184,7 +184,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "too few odds": (
         "log.dsjson",
         dsjson({"p": [1.0]}),
-        "column p, row 1: must have 2 odds like a; got 1",
+        "column p, row 1: must have 2 propensities like a; got 1",
     ),
     "odds of 1.1": (
         "log.dsjson",

@@ -200,7 +200,7 @@ def test_policies_that_divide_by_odds_need_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("odds", "says"),
     [
-        ({"propensities": [[0.2, 0.8], [0.7, 0.3]]}, "odds of at least 0.2"),
+        ({"propensities": [[0.2, 0.8], [0.7, 0.3]]}, "propensity of at least 0.2"),
         (
             {"propensities": [[0.0, 1.0], [0.7, 0.3]]},
             "Some eligible arms had propensity 0",
@@ -239,7 +239,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
         (lambda: od.fit_log(policy(), []), "paths must hold at least one row"),
         (
             lambda: od.fit_log(od.GivenExperts(["x"]), paths),  # type: ignore[arg-type]
-            "policy must have the verbs",
+            "policy must have the methods",
         ),
     )
     for call, message in calls:

@@ -159,7 +159,7 @@ LINES: dict[str, tuple[Any, str, str]] = {
     ),
     "twice": (changed(0, _a=[2, 2, 1]), "broken", "_a must have each action once"),
     "odds": (changed(1, _p=[0.5, 0.2]), "broken", "p must sum to 1"),
-    "fewer odds": (changed(1, _p=[1.0]), "broken", "p must have 2 odds"),
+    "fewer odds": (changed(1, _p=[1.0]), "broken", "p must have 2 propensities"),
     "no odds": (changed(1, _p=None), "broken", "p must be there"),
     "cost": (changed(1, _label_cost="x"), "broken", "_label_cost must be a number"),
     "no id": (one(id=None), "broken", "EventId must be text"),

@@ -208,9 +208,7 @@ def test_arms_that_come_later_are_tried_and_learnt() -> None:
         )
     best = np.array([policy.odds(state, row).propensities.argmax() for row in x[:100]])
     assert (best == (x[:100, 0] > 0)).mean() > 0.85
-    with pytest.raises(
-        od.InvalidInput, match="GivenExperts are made for the arms they have"
-    ):
+    with pytest.raises(od.InvalidInput, match="GivenExperts have a fixed set of arms"):
         od.GeneralizedThompsonSampling(od.GivenExperts(["one"]), gamma=0.0).with_arms(
             state, ["a"]
         )

@@ -128,5 +128,5 @@ def test_bounds_must_fit_the_arms_and_be_numbers(what: str) -> None:
         match=r"^floors must not exceed caps; got \[0.1, 0.5\] above 0.3$",
     ):
         od.Bounded(INNER, floors=[0.1, 0.5], caps=0.3)
-    with pytest.raises(od.InvalidInput, match=r"^policy must have the verbs"):
+    with pytest.raises(od.InvalidInput, match=r"^policy must have the methods"):
         od.Bounded("policy")  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
-"""Columns learnt from contexts: one column of numbers per number, category, word and
-missing value, stored in a bank's state.
+"""Columns that learners create while they learn from contexts: one column of numbers
+per number, category, word and missing value, stored in a bank's state.
 
 * A number has a column: NaN where it is missing, infinite or beyond 1e100. A whole
   number (of a dict or row, not of a plain array) that comes a second time, and is among
@@ -18,8 +18,8 @@ missing value, stored in a bank's state.
   long). A text that finds no place goes to one of 8 more, by its digest; numbers, codes
   and gaps that find none are left out.
 
-The state holds digests, keyed by a salt: it tells no words, and two processes with one
-salt agree.
+The state contains digests that depend on a salt: it does not contain the words
+themselves, and two processes with the same salt agree.
 """
 
 from collections import Counter
@@ -76,9 +76,10 @@ __all__ = [
 ]
 
 GAP, MEASURE = -1, -2
-"""Forms beside those of places: no value, and a number that is no code."""
+"""Kinds of facts in addition to those of places: no value, and a number that cannot be
+a code."""
 Fact: TypeAlias = tuple[str, int, Any]
-"""Name, form and value."""
+"""Name, kind and value of a fact."""
 
 
 def facts_of(record: Mapping[str, object], schema: Schema | None) -> Iterator[Fact]:
@@ -102,8 +103,8 @@ def _free_facts(record: Mapping[str, object]) -> Iterator[Fact]:
 
 
 def _uncommon(name: str, value: object) -> tuple[int, Any]:
-    """The form of a value of another kind, and the value as the nearest common one; or
-    it is refused."""
+    """Return the kind of a less usual value, and the most similar usual value; raise if
+    there is none."""
     if missing(value):
         return GAP, None
     if isinstance(value, bool | np.bool_):
@@ -117,10 +118,10 @@ def _uncommon(name: str, value: object) -> tuple[int, Any]:
 
 
 def _schema_facts(record: Mapping[str, object], schema: Schema) -> Iterator[Fact]:
-    """The same, of the schema's columns alone."""
+    """Return the facts of the schema's columns only."""
     names = (*schema.numbers, *schema.categories)
     if any(name not in record for name in names):
-        # column names are strings, but keys of dicts may be numbers
+        # Column names are strings, but keys of dicts may be numbers.
         record = {str(name): value for name, value in record.items()}
         check_columns(names, tuple(record))
     for name in schema.numbers:
@@ -144,7 +145,7 @@ _NUMBERS = frozenset((NUMBER, MEASURE))
 
 
 class NewColumn(NamedTuple):
-    """A column that a context needs: the name of its key (for the order), the key and
+    """A column that a context needs: the name of its key (for the order), the key, and
     the part of the key's values."""
 
     name: str
@@ -169,8 +170,8 @@ def read_context(
     """Return the context as float64 (…, d) in the columns learnt so far. A matching
     plain array is returned unchanged.
 
-    With a `schema`, its columns alone are read, as the numbers or categories that it
-    says they are.
+    With a `schema`, only its columns are read, as the numbers or categories that it
+    declares.
 
     >>> columns = learn_columns(empty_columns(), {"age": 40, "city": "Rome"})
     >>> read_context(columns, [{"age": 31, "city": "Rome"}, {"city": "Oslo"}])
@@ -216,8 +217,8 @@ def _are_like_arrays(contexts: Sequence[Any]) -> bool:
 def learn_columns(
     columns: Columns, context: Context, schema: Schema | None = None
 ) -> Columns:
-    """Return the columns after learning from a context or a batch; the same object if
-    nothing is new."""
+    """Return the columns after learning from a context or a batch, or the same object
+    if nothing is new."""
     x = _as_array(context)
     if x is not None:
         return _learn_array(columns, x, schema)
@@ -236,7 +237,7 @@ def _row(places: Places, record: Mapping[str, object], schema: Schema | None) ->
 
 
 def _fill(places: Places, row: Array, facts: Iterable[Fact]) -> None:
-    """Facts written into a blank row, which has one extra entry: place -1 takes values
+    """Write facts into a blank row. The row has one extra entry: place -1 takes values
     without a column."""
     known = places.named
     for name, form, value in facts:
@@ -256,8 +257,8 @@ def _fill(places: Places, row: Array, facts: Iterable[Fact]) -> None:
 
 
 def _as_array(context: Context) -> Array | None:
-    """Numbers (…, m), m at least 1, of a context without names; they may be infinite or
-    huge."""
+    """Return the numbers (…, m), m at least 1, of a context without names. They may be
+    infinite or huge."""
     is_floats = type(context) is np.ndarray and context.dtype is _FLOATS
     if is_floats and context.ndim and context.shape[-1]:
         floats: Array = context
@@ -265,12 +266,13 @@ def _as_array(context: Context) -> Array | None:
     if has_names(context):
         return None
     x = numbers(context)
-    return x if x.ndim and x.shape[-1] else numeric(x)  # which refuses it
+    # raises for a context without numbers
+    return x if x.ndim and x.shape[-1] else numeric(x)
 
 
 def _is_clean(x: Array) -> bool:
-    """Return whether nothing is missing, infinite or huge, by the sum of squares, which
-    is the fastest test."""
+    """Return whether no number is missing, infinite or huge. The sum of squares is the
+    fastest test."""
     return bool(np.vdot(x, x) < HUGE)
 
 
@@ -365,8 +367,8 @@ def _grow(
     *,
     most: int = MOST,
 ) -> Columns:
-    """The columns and the wanted ones, as far as there is room for `most`, else for
-    texts in the shared ones."""
+    """Return the columns extended by the wanted ones while there is room for `most`;
+    further texts use the shared columns."""
     columns = places.columns
     new: dict[int, tuple[int, int]] = {}  # maps each digest to key and kind
     room = most - int((columns.kinds != OTHER).sum())

@@ -4,12 +4,13 @@
     arm.topic == "alcohol" or missing(age)
 
 A condition reads fields of the context by name, fields of objects inside it with a dot,
-and features of an arm as `arm.NAME`; other names stand in backticks. It compares a
-field with a number, a text, true or false; a field alone must be true. No code is
-executed.
+and features of an arm as `arm.NAME`; other names are written in backticks. It compares
+a field with a number, a text, true or false; a field without comparison must be true.
+No code is executed.
 
 A comparison with a field that is missing, null, NaN or of another type is false, also
-`!=` and `not in`; `missing(field)` asks for it. Only numbers have an order.
+`!=` and `not in`; use `missing(field)` to test for missing fields. Only numbers can be
+ordered.
 """
 
 import re
@@ -48,7 +49,7 @@ _TOKEN = re.compile(
 )
 
 Value: TypeAlias = float | str | bool
-"""A value that a field is compared with."""
+"""A value with which a field is compared."""
 
 
 class Field(NamedTuple):
@@ -110,7 +111,7 @@ class Condition:
         return is_among if self.kind in ("==", "in") else not is_among
 
     def fields(self) -> Iterator[Field]:
-        """Return the fields that the condition reads."""
+        """Yield the fields that the condition reads."""
         if self.field is not None:
             yield self.field
         for part in self.parts:
@@ -244,7 +245,7 @@ class _Parser:
         return Condition("is", field=field)
 
     def _field(self) -> Field:
-        # in backticks, `arm` is a field of the context, not the keyword
+        # In backticks, `arm` is a field of the context and not the keyword.
         first = self._here.text
         names = [self._name()]
         while self._takes("."):

@@ -1,4 +1,4 @@
-"""flat: features in namespaces, as other services have them, as one dict of words and
+"""Convert features in namespaces, as other services use them, to one dict of words and
 numbers."""
 
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ _DEEPEST = 32  # maximum nesting of dicts and lists
 
 
 def flat(objects: Any) -> dict[str, Any]:
-    """One dict of words and numbers from an object with namespaces, or from a list of
-    such objects.
+    """Return one dict of words and numbers for an object with namespaces, or for a list
+    of such objects.
 
-    Names inside others have dots, entries of a list have their places; names that begin
-    with _ are left out. Where two objects say something else under one name, the later
-    one has a number behind it.
+    Names inside others are joined with dots, and entries of a list are named by their
+    positions. Names that begin with _ are left out. If two objects have different
+    values under one name, a number is appended to the later name.
 
     >>> flat(
     ...     [
@@ -48,7 +48,7 @@ def flat(objects: Any) -> dict[str, Any]:
 
 
 def _entries(inner: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """The names and values inside an object or a list."""
+    """Yield the names and values inside an object or a list."""
     if depth > _DEEPEST:
         raise InvalidInput(f"features must be nested at most {_DEEPEST} deep; got more")
     if not isinstance(inner, dict):
@@ -67,7 +67,7 @@ def _entries(inner: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _are_objects(value: object) -> bool:
-    """Whether a value is a list of objects, with at least one."""
+    """Return whether a value is a non-empty list of objects."""
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(one, dict) for one in value)

@@ -1,4 +1,4 @@
-"""Metrics: named amounts of a decision besides its reward."""
+"""Metrics: named amounts of a decision in addition to its reward."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ __all__ = ["METRIC_NAME", "Metric", "MetricRole", "REWARD", "check_amounts"]
 
 MetricRole: TypeAlias = Literal["primary", "secondary", "guardrail"]
 METRIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""What a metric may be called."""
+"""Allowed names of metrics."""
 REWARD = "reward"
 """The reward as a metric. It always exists, and is primary unless another metric is."""
 _ROLES: tuple[MetricRole, ...] = ("primary", "secondary", "guardrail")
@@ -25,14 +25,16 @@ _LARGEST = 1e100
 class Metric:
     """A metric of an experiment, in its own unit.
 
-    Amounts are in [low, high]; what is outside is refused. `cap` C evaluates min(y, C)
-    in place of y: the mean of amounts without an upper end has no confidence interval.
-    `default` counts if no amount has come when the reward of the decision is settled.
+    Amounts must be in [low, high]; others raise an error. With `cap` C, evaluation uses
+    min(y, C) in place of y, because the mean of amounts without an upper end has no
+    confidence interval. `default` counts if no amount has come when the reward of the
+    decision is settled.
 
     `better` is the direction of improvement. A guardrail has a `limit`: the largest
-    harm that is accepted, relative to the control's value (0.1 is 10 %), or absolute
-    where `is_absolute`. `action` is the response to a breach. `matters` is the smallest
-    lift worth having. A `ratio` metric is the sum of one metric over that of another.
+    accepted harm, relative to the control's value (0.1 is 10 %), or absolute if
+    `is_absolute`. `action` is the response to a breach. `matters` is the smallest lift
+    of practical importance. A `ratio` metric is the sum of one metric over that of
+    another.
 
     >>> revenue = Metric("revenue", role="primary", display_unit="EUR", cap=250.0)
     >>> revenue.scaled(375.0), revenue.scaled(50.0)
@@ -165,8 +167,8 @@ class Metric:
         return value
 
     def scaled(self, amount: float) -> float:
-        """(min(y, C) - low) / (C - low), in [0, 1]: what bets are about. A unit's total
-        below `low` counts as `low`."""
+        """Return (min(y, C) - low) / (C - low), in [0, 1], which the betting intervals
+        use. A unit's total below `low` counts as `low`."""
         top = self.top
         return (min(max(amount, self.low), top) - self.low) / (top - self.low)
 

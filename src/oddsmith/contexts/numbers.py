@@ -25,11 +25,11 @@ __all__ = ["numbers", "numeric"]
 def numbers(
     context: object, instead: str = "give a Schema, which reads names"
 ) -> Array:
-    """The context as float64 (…, d), NaN where a number is missing; what is no number
-    is refused by its column.
+    """Return the context as float64 (…, d), NaN if a number is missing. An error for a
+    value that is not a number names its column.
 
-    Tables and their rows stand for their columns in order; a dict has no order and is
-    rejected; the error ends with the advice `instead`.
+    Tables and their rows are read in the order of their columns. A dict has no order
+    and raises an error, which ends with the advice `instead`.
 
     >>> numbers([[1, None], [2, True]])
     array([[ 1., nan],
@@ -63,12 +63,12 @@ def numbers(
 
 
 def _table_as_array(table: object) -> Array | Sequence[object]:
-    """A table of numbers as float64; else its rows, in which what is missing or no
-    number can be told apart."""
+    """Return a table of numbers as float64, otherwise its rows, so that missing values
+    and text can be distinguished."""
     try:
         array = np.asarray(table)
     except Exception:
-        # pandas and polars raise various errors if columns have no common type
+        # pandas and polars raise various errors if columns have no common type.
         return rows(table)
     return array.astype(np.float64) if array.dtype.kind in "fiub" else rows(table)
 
@@ -77,20 +77,20 @@ def _stack(parts: list[Array]) -> Array:
     if len({part.shape for part in parts}) > 1:
         first, second = parts[:2]
         raise InvalidInput(
-            "contexts must have the same many numbers each; got "
+            "contexts must have the same number of values each; got "
             f"{first.shape[-1]} and {second.shape[-1]}"
         )
     return np.stack(parts)
 
 
 def _from_objects(context: object) -> Array:
-    """Numbers of lists and of arrays of objects, one by one where numpy cannot read
-    them at once."""
+    """Return the numbers of lists and of arrays of objects, converted one by one if
+    numpy cannot do so at once."""
     array = as_array(context)
     if array.dtype.kind in "fiub":
         return array.astype(np.float64)
     if array.dtype.kind in "mM":
-        # numpy would convert times in nanoseconds to integers, so reject them here
+        # numpy would convert times in nanoseconds to integers, so reject them here.
         time = array.flat[0] if array.size else array
         raise unreadable(0, time, "a number")
     array = as_array(context, np.object_)
@@ -102,8 +102,8 @@ def _from_objects(context: object) -> Array:
 
 
 def numeric(context: Array) -> Array:
-    """An array of numbers (…, d), d at least 1, with NaN for what is infinite or
-    huge."""
+    """Return an array of numbers (…, d), d at least 1, with NaN for infinite or huge
+    numbers."""
     if context.ndim == 0:
         raise InvalidInput(
             "context must be an array of numbers, a dict or a row; got the number "

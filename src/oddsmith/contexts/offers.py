@@ -1,4 +1,5 @@
-"""Arms in a data frame: a row for each, named by the column `arm` or the index."""
+"""Arms that are passed in a call: dicts, lists of names, or data frames with one row
+per arm, named by the column `arm` or the index."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -25,7 +26,7 @@ __all__ = [
 
 
 def named_rows(table: Any) -> tuple[list[object], list[Any]]:
-    """Names and features of the rows of a data frame."""
+    """Return the names and features of the rows of a data frame."""
     is_arrow = hasattr(table, "column_names")
     columns = [
         str(name) for name in (table.column_names if is_arrow else table.columns)
@@ -49,11 +50,10 @@ def named_rows(table: Any) -> tuple[list[object], list[Any]]:
 
 
 def _check_index(index: Any, columns: Sequence[str], features: Sequence[Any]) -> None:
-    """Refuse the index 0, 1, 2, … that a frame has unless it gets another, if columns
-    have words.
+    """Raise for the default index 0, 1, 2, … of a data frame if columns contain words.
 
-    Arms would have other names in each call. Rows of numbers alone are allowed, because
-    their numbers may be the names.
+    With this index, the arms' names would change from call to call. Rows that contain
+    only numbers are allowed, because their numbers may be the names.
     """
     is_range = type(index).__name__ == "RangeIndex"
     is_default = is_range and index.name is None and index.start == 0
@@ -65,7 +65,7 @@ def _check_index(index: Any, columns: Sequence[str], features: Sequence[Any]) ->
     give = "give them an index, or a column 'arm', of names"
     for name in words:
         if len({str(row[name]) for row in features}) == len(features):
-            give = f"arms.set_index({name!r}), say"
+            give = f"for example arms.set_index({name!r})"
             break
     raise InvalidInput(
         "arms must be named by their column 'arm' or their index; got 0, 1, 2, …: "
@@ -74,7 +74,7 @@ def _check_index(index: Any, columns: Sequence[str], features: Sequence[Any]) ->
 
 
 def _has_text(features: Sequence[Any], name: str) -> bool:
-    """Whether a column has a text in some row."""
+    """Return whether a column contains text in some row."""
     for row in features:
         if isinstance(row, dict) and isinstance(row.get(name), str):
             return True
@@ -82,17 +82,17 @@ def _has_text(features: Sequence[Any], name: str) -> bool:
 
 
 MOST_ARMS = 1000
-"""Arms in one offer."""
+"""Maximum number of arms in one offer."""
 LONGEST_NAME = 256
-"""Characters in a name."""
+"""Maximum number of characters in a name."""
 _INSTEAD = "give a schema, which reads names"
 
 
 class Encoder(Protocol):
-    """What makes numbers of contexts or of features: a `Schema`."""
+    """Converts contexts or features to numbers: a `Schema`."""
 
     def encode(self, context: Any) -> Array:
-        """Numbers (…, width)."""
+        """Return numbers (…, width)."""
         ...
 
 
@@ -100,7 +100,7 @@ def make_offer(context: Any, arms: Any) -> Offer:
     """Return the offer of these arms: a dict of name to features, a list of names, or a
     data frame with a row for each arm.
 
-    A pandas frame names its rows by the column `arm`, or by its index; a polars one by
+    A pandas frame names its rows by the column `arm` or by its index, a polars frame by
     the column `arm`.
 
     >>> make_offer(None, ["a", 7]).arms
@@ -141,8 +141,8 @@ def _is_list(arms: Any) -> bool:
 def arm_rows(
     offer: AnyOffer, schema: Encoder | None = None, arm_schema: Encoder | None = None
 ) -> Array:
-    """Numbers (K, d) of an offer, (n, K, d) of a batch: a row for each arm, the
-    context's numbers, then the arm's."""
+    """Return the numbers (K, d) of an offer, or (n, K, d) of a batch: one row per arm,
+    with the context's numbers followed by the arm's."""
     if isinstance(offer, Offer):
         context = _context_numbers(offer.context, schema)
         features = _feature_numbers(offer, offer.arms, arm_schema)
@@ -151,8 +151,8 @@ def arm_rows(
     if len({block.shape for block in blocks}) > 1:
         widths = sorted({block.shape[-1] for block in blocks})
         raise InvalidInput(
-            f"offers must have as many numbers for each arm; got {widths[0]} and "
-            f"{widths[-1]}"
+            "offers must have the same number of values for each arm; got "
+            f"{widths[0]} and {widths[-1]}"
         )
     return np.stack(blocks)
 
@@ -160,8 +160,8 @@ def arm_rows(
 def encoded_offer(
     offer: AnyOffer, schema: Encoder | None, arm_schema: Encoder | None
 ) -> AnyOffer:
-    """The offer with each arm's row of numbers as its features, and no context; of the
-    drawn arm, if alone."""
+    """Return the offer with each arm's row of numbers as its features, and no context.
+    If only the drawn arm has features, only it gets a row."""
     encoded = [_encode(one, schema, arm_schema) for one in offer.offers]
     if isinstance(offer, Offer):
         return encoded[0]
@@ -169,14 +169,14 @@ def encoded_offer(
 
 
 def arm_records(offer: AnyOffer) -> list[dict[str, object]]:
-    """A dict for each arm, one offer after the other: the context's entries, then the
-    arm's."""
+    """Return a dict for each arm, one offer after the other: the context's entries,
+    then the arm's."""
     records = []
     for each in offer.offers:
         shared = {} if each.context is None else one(each.context)
         if not isinstance(shared, Mapping):
             raise InvalidInput(
-                "context must be a dict beside features that are dicts; got "
+                "context must be a dict if features are dicts; got "
                 f"{short_repr(shared)}"
             )
         records += [_record(shared, arm, each.features_of(arm)) for arm in each.arms]
@@ -196,8 +196,8 @@ def _encode(offer: Offer, schema: Encoder | None, arm_schema: Encoder | None) ->
 def feature_numbers(
     arms: Sequence[str], features: Sequence[Any], read: Callable[[Any], Array]
 ) -> Array:
-    """The numbers (arms, d) that `read` makes of features; a refusal names the first
-    arm whose features are wrong."""
+    """Return the numbers (arms, d) that `read` makes of features. An error names the
+    first arm whose features are wrong."""
     try:
         return read(features)
     except InvalidInput:
@@ -211,7 +211,7 @@ def feature_numbers(
 
 
 def _checked_names(names: Sequence[object]) -> tuple[str, ...]:
-    """Distinct names of 1 to 256 characters that any store can hold."""
+    """Return distinct names of 1 to 256 characters that any store can hold."""
     if not names:
         raise InvalidInput("arms must be at least one; got none")
     if len(names) > MOST_ARMS:
@@ -255,8 +255,8 @@ def _unstorable(name: str) -> bool:
 
 
 def _check_kinds(arms: Sequence[str], features: Sequence[Any]) -> None:
-    """Refuses features that are neither dicts nor numbers, or of two kinds, or arrays
-    of two widths."""
+    """Raise for features that are neither dicts nor numbers, are of two kinds, or
+    arrays of different lengths."""
     first_arm = ""
     first_kind: object = None
     for arm, row in zip(arms, features, strict=True):
@@ -274,7 +274,7 @@ def _check_kinds(arms: Sequence[str], features: Sequence[Any]) -> None:
 
 
 def _kind(arm: str, row: Any) -> object:
-    """-1 for a dict; else how many numbers there are."""
+    """Return -1 for a dict, otherwise the number of features."""
     if type(row) is np.ndarray and row.ndim == 1 and row.dtype.kind in "fiub":
         return len(row)
     if isinstance(row, Mapping):
@@ -302,13 +302,13 @@ def _record(shared: Mapping[str, object], arm: str, own: Any) -> dict[str, objec
         return dict(shared)
     if not isinstance(own, Mapping):
         raise InvalidInput(
-            f"features of arm {arm!r:.40} must be a dict, as these experts read names; "
-            f"got {short_repr(own)}"
+            f"features of arm {arm!r:.40} must be a dict, because these experts read "
+            f"names; got {short_repr(own)}"
         )
     for name in own:
         if name in shared:
             raise InvalidInput(
-                f"context and features must have names of their own; got {name!r} in "
+                f"names of the context and of features must differ; got {name!r} in "
                 "both: rename one"
             )
     return {**shared, **own}
@@ -328,8 +328,8 @@ def _context_numbers(context: Any, schema: Encoder | None) -> Array:
 def _feature_numbers(
     offer: Offer, arms: Sequence[str], schema: Encoder | None
 ) -> Array:
-    """Numbers (arms, d) of the features; no columns where nothing is known of any
-    arm."""
+    """Return the numbers (arms, d) of the features, without columns if no arm has
+    features."""
     known = [offer.features_of(arm) for arm in arms]
     if schema is not None:
         records = [{} if row is None else row for row in known]
@@ -352,6 +352,6 @@ def _feature_numbers(
 
 
 def _rows_of(context: Array, features: Array) -> Array:
-    """A row for each arm: the context's numbers, then the arm's."""
+    """Return one row per arm: the context's numbers, then the arm's."""
     repeated = np.broadcast_to(context, (len(features), len(context)))
     return np.concatenate([repeated, features], axis=1)

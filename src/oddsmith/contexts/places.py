@@ -1,8 +1,8 @@
-"""Places: where the values of a context stand among columns that were learnt, looked up
-by name.
+"""Positions of a context's values among the learnt columns, looked up by name.
 
-Columns hold digests alone. A cache beside the state maps names and values to places; it
-belongs to the arrays for which it was made, and is made again where it is missing.
+Columns store only digests. A cache outside the state maps names and values to
+positions. It belongs to the arrays for which it was created, and is created again if it
+is missing.
 """
 
 import re
@@ -41,23 +41,22 @@ __all__ = [
 ]
 
 NUMBER, CODE, CATEGORY, WORD, MISSING, OTHER = range(6)
-"""Kinds of columns: a number; 1 where it is this whole number, where a text is this
-one, where it has this word, where there is no value, and where there is one of those
-that found no place of their own."""
+"""Kinds of columns: a number; and indicators, which are 1 for this whole number, this
+text, a text with this word, a missing value, or a value without a column of its own."""
 FLAG = 6
-"""The form of True and False: one column, 1 where it is True."""
+"""The kind of True and False: one column, 1 for True."""
 MOST = 248
-"""Columns of a state."""
+"""Maximum number of columns in a state."""
 OTHERS = 8
-"""Columns that texts share beyond those."""
+"""Number of additional columns that texts without their own column share."""
 MOST_VALUES = 64
-"""Texts and words of one key."""
+"""Maximum number of texts and words of one key."""
 MOST_CODES = 16
-"""Whole numbers of one key that may be codes."""
+"""Maximum number of whole numbers of one key that may be codes."""
 MOST_WORDS = 64
-"""Words of one text."""
+"""Maximum number of words of one text."""
 NOT_WHOLE = 0
-"""Recorded of a key whose numbers are not whole: it has no codes."""
+"""Marks a key whose numbers are not whole, so that it has no codes."""
 _SHORT = 128  # cache only texts up to this many characters
 _CACHED = 2048  # cached names and values per state: about a megabyte
 _STATES = 512  # number of states with a cache
@@ -65,11 +64,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Columns(NamedTuple):
-    """Which column of numbers stands for what, in the order of learning: see
+    """The columns of numbers and what each represents, in the order of learning: see
     `columns.py`.
 
-    For each column (d) the digest of what it stands for, that of its key, and its kind.
-    `wholes` (n, 2) are the whole numbers that came first of each key, as digests, each
+    For each column (d): the digest of what it represents, the digest of its key, and
+    its kind. `wholes` (n, 2) are the first whole numbers of each key, as digests, each
     with that of its key. `salt` (16) keys all digests.
     """
 
@@ -80,39 +79,40 @@ class Columns(NamedTuple):
     salt: npt.NDArray[np.uint8]
 
     def __deepcopy__(self, _: object) -> "Columns":
-        """This object: its arrays are never written into, and what is kept beside them
-        is known by them."""
+        """Return this object. Its arrays are never modified, and the cache identifies
+        the columns by them."""
         return self
 
     @property
     def is_category(self) -> npt.NDArray[np.bool_]:
-        """Which columns (d) are 0 or 1, and not numbers."""
+        """Whether each column (d) is an indicator (0 or 1) instead of a number."""
         return np.not_equal(self.kinds, NUMBER)
 
     @property
     def fill(self) -> Array:
-        """What each column (d) is in rows from before there was such a column."""
+        """The value of each column (d) in rows that were learnt before the column
+        existed."""
         return np.where(self.is_category, 0.0, np.nan)
 
 
 class Part(NamedTuple):
-    """What a value shows: the kind of a column and the value that it stands for."""
+    """The kind of a column, and the value that it represents."""
 
     kind: int
     value: str
 
 
 class TextPlaces(NamedTuple):
-    """The places of a value's columns, and whether learning from it would make no
-    more."""
+    """The positions of a value's columns, and whether learning from the value would add
+    no columns."""
 
     places: tuple[int, ...]
     complete: bool
 
 
 class Key:
-    """The columns of one key: places, -1 where there is none, and what was looked up
-    before."""
+    """The columns of one key: their positions, -1 for missing ones, and cached
+    lookups."""
 
     __slots__ = (
         "codes",
@@ -147,8 +147,8 @@ class Key:
 
 
 class Places:
-    """The columns of one state, by name; `blank` is the row of a context in which
-    nothing is known."""
+    """The columns of one state by name. `blank` is the row of a context without known
+    values."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -189,7 +189,8 @@ class Places:
                 self.unmarked.append(key)
 
     def key(self, name: object) -> Key:
-        """The columns of a name, cached in `named`. A new name has none yet."""
+        """Return the columns of a name, cached in `named`. A new name has no
+        columns."""
         name = str(name)
         digest = digest_of(self.salt, "name", name)
         known = self._keys.get(digest) or Key(digest)
@@ -199,12 +200,12 @@ class Places:
         return known
 
     def array_key(self, place: int) -> Key:
-        """The columns of a number in a plain array."""
+        """Return the columns of a number in a plain array."""
         digest = digest_of(self.salt, "array", str(place))
         return self._keys.get(digest) or Key(digest)
 
     def text(self, key: Key, form: int, value: str) -> TextPlaces:
-        """Where a text stands."""
+        """Return the positions of a text's columns."""
         known = key.texts.get((form, value))
         if known is None:
             known = self._show(key, form, value)
@@ -214,7 +215,8 @@ class Places:
         return known
 
     def code(self, key: Key, value: float) -> int:
-        """Where a whole number stands as a category, -1 for nowhere."""
+        """Return the position of a whole number's indicator column, -1 if it has
+        none."""
         place = key.codes.get(value)
         if place is not None:
             return place
@@ -227,8 +229,8 @@ class Places:
         return place
 
     def news_of(self, key: Key, value: float) -> tuple[Part | None, int | None]:
-        """What learning from a number would add: a column for it as a code, or what is
-        to be remembered of it."""
+        """Return what learning from a number would add: an indicator column for it as a
+        code, or a value to remember."""
         if self.full or NOT_WHOLE in key.wholes:
             return None, None
         if key.n_codes and self.code(key, value) >= 0:
@@ -245,17 +247,16 @@ class Places:
         return part if has_others else None, None
 
     def digest(self, key: Key, part: Part) -> int:
-        """What stands for this part of a key's values."""
+        """Return the digest of this part of a key's values."""
         return digest_of(self.salt, f"{part.kind} {key.digest}", part.value)
 
     def other(self, digest: int) -> int:
-        """The digest of the column that this one goes to, where it finds no place of
-        its own."""
+        """Return the digest of the shared column for a digest without a column of its
+        own."""
         return digest_of(self.salt, f"{OTHER}", str(digest % OTHERS))
 
     def _make_room(self) -> None:
-        """Counts one more entry of the cache, and empties it when there are too
-        many."""
+        """Count one more entry of the cache, and empty it when there are too many."""
         self._n_cached += 1
         if self._n_cached > _CACHED:
             self._n_cached = 1
@@ -284,8 +285,8 @@ class Places:
 
 
 def parts_of(form: int, value: str) -> list[Part]:
-    """The columns of a text: one for itself as a category, or one for each of its words
-    (`form` WORD) if it has more than three."""
+    """Return the columns of a text: one for the whole text as a category, or one for
+    each of its words (`form` WORD) if it has more than three."""
     if form == FLAG:
         return [Part(CATEGORY, "True")]
     is_long = len(value.split(None, 3)) > 3
@@ -298,7 +299,7 @@ def parts_of(form: int, value: str) -> list[Part]:
 
 
 def places_of(columns: Columns) -> Places:
-    """The places of these columns, from the cache where they were made before."""
+    """Return the positions of these columns, from the cache if they are in it."""
     known = _CACHE.get(id(columns.digests))
     if known is not None and _is_of(known, columns):
         return known
@@ -310,7 +311,7 @@ def places_of(columns: Columns) -> Places:
 
 
 def _is_of(places: Places, columns: Columns) -> bool:
-    """Whether places were made for these very arrays."""
+    """Return whether positions were created for exactly these arrays."""
     made_for = places.columns
     return (
         made_for.digests is columns.digests
@@ -320,13 +321,13 @@ def _is_of(places: Places, columns: Columns) -> bool:
 
 
 def forget(columns: Columns) -> None:
-    """Drops these columns from the cache: there are newer ones."""
+    """Remove these columns from the cache, because there are newer ones."""
     _CACHE.pop(id(columns.digests), None)
 
 
 def digest_of(salt: bytes, what: str, value: str) -> int:
-    """64 bits that stand for a value, the same in every process: of 256, two are one
-    with probability 2e-15."""
+    """Return a 64-bit digest of a value, the same in every process. Among 256 values, a
+    collision has probability 2e-15."""
     if len(value) <= _SHORT:
         return _cached_digest(salt, what, value)
     return _digest(salt, what, value)

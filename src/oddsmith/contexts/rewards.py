@@ -66,11 +66,11 @@ class RewardScale:
 
 
 def binarize(reward: Real, uniform: Real) -> Real:
-    """1 if uniform < reward else 0: the paper's randomised rounding (Li 2013, Section
-    2).
+    """Return 1 if uniform < reward, otherwise 0: the paper's randomised rounding (Li
+    2013, Section 2).
 
-    It keeps the mean and so the regret, and adds noise: oddsmith uses rewards in [0, 1]
-    as they are.
+    It keeps the mean, and so the regret, but adds noise: oddsmith uses rewards in [0,
+    1] without rounding.
 
     >>> binarize(0.7, 0.65), binarize(0.7, 0.75)
     (1.0, 0.0)

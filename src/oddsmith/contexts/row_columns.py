@@ -1,5 +1,5 @@
-"""RowColumns: what the numbers of a row stand for: a context and, where arms come with
-the call, an arm's features."""
+"""RowColumns: the columns of a row of numbers, for a context and, if arms are passed in
+the call, for an arm's features."""
 
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -26,10 +26,10 @@ _Kind = TypeVar("_Kind", np.bool_, np.float64)
 
 
 class RowColumns(NamedTuple):
-    """What the numbers of a row stand for: those of the context, those of the arm, and
-    which (d) are the arm's.
+    """The meaning of a row's numbers: the columns of the context, those of the arm, and
+    which of the numbers (d) are the arm's.
 
-    Both kinds stand in a row in the order of learning.
+    Both are mixed in a row, in the order of learning.
     """
 
     context: Columns
@@ -38,19 +38,19 @@ class RowColumns(NamedTuple):
 
     @property
     def is_category(self) -> Bools:
-        """Which of the numbers (d) are 0 or 1, and not numbers."""
+        """Whether each number (d) is an indicator (0 or 1)."""
         return self.join(self.context.is_category, self.features.is_category)
 
     @property
     def fill(self) -> Array:
-        """What each number (d) is in rows from before there was such a column."""
+        """The value of each number (d) in rows that were learnt before its column
+        existed."""
         return self.join(self.context.fill, self.features.fill)
 
     def join(
         self, context: npt.NDArray[_Kind], own: npt.NDArray[_Kind]
     ) -> npt.NDArray[_Kind]:
-        """Numbers of the context (c) and of the arm (…, f) as rows (…, d), each at its
-        place."""
+        """Combine numbers of the context (c) and of the arm (…, f) to rows (…, d)."""
         rows = np.empty((*own.shape[:-1], len(self.is_own)), own.dtype)
         rows[..., ~self.is_own] = context
         rows[..., self.is_own] = own
@@ -58,22 +58,22 @@ class RowColumns(NamedTuple):
 
 
 class Schemas(NamedTuple):
-    """How contexts and features are read, if not freely."""
+    """The schemas of contexts and of features; None to read all names."""
 
     context: Schema | None = None
     features: Schema | None = None
 
 
 def empty_row_columns() -> RowColumns:
-    """No columns yet."""
+    """Return the state without columns."""
     return RowColumns(empty_columns(), empty_columns(), np.zeros(0, np.bool_))
 
 
 def learn_row(
     columns: RowColumns, context: Any, known: Any, schemas: Schemas
 ) -> RowColumns:
-    """The columns after a row of this context and arm was learnt from, None where there
-    is neither; or the same object.
+    """Return the columns after learning from a row of this context and arm (None for
+    neither), or the same object if nothing is new.
 
     >>> columns = learn_row(
     ...     empty_row_columns(), {"hour": 9}, {"topic": "tech"}, Schemas()
@@ -96,8 +96,8 @@ def learn_row(
 
 
 def read_offer(columns: RowColumns, offer: AnyOffer, schemas: Schemas) -> Array:
-    """A row for each arm, (…, K, d): the numbers of the context and of the arm, each at
-    its place."""
+    """Return one row per arm, (…, K, d), with the numbers of the context and of the
+    arm."""
     rows = [_read_one(columns, one, schemas) for one in offer.offers]
     if isinstance(offer, Offer):
         return rows[0]

@@ -44,14 +44,14 @@ class Schema:
     """The numeric columns, the categorical columns, and the known `values` of
     categories.
 
-    `encode` gives float64 (…, width): NaN where a number is missing, infinite or beyond
-    1e100. A category whose values are known has a place for each, and one for all
-    others. One whose values are not, because the schema was written by hand, has
-    `buckets` places that values find by a keyed hash: they need not be known, and share
-    places. A category that is missing has no place. Columns that are not named are left
-    out, but a context that lacks a column and has one of nearly the same name is
-    refused. Without columns (`Schema(slots=64)`), every key of a dict finds a place
-    among the slots by its hash.
+    `encode` returns float64 (…, width), NaN if a number is missing, infinite or beyond
+    1e100. A category with known values has one indicator column for each value, and one
+    for all others. If the values are unknown, because the schema was written by hand,
+    the category has `buckets` columns, and a keyed hash assigns values to them; several
+    values may share a column. A missing category is 0 in all of its columns. Other
+    columns of a context are ignored, but a context that lacks a column and has one with
+    a similar name raises an error. Without columns (`Schema(slots=64)`), a hash assigns
+    every key of a dict to one of the slots.
 
     >>> schema = Schema(
     ...     numbers=("age",), categories=("city",), values={"city": ["Oslo", "Rome"]}
@@ -94,8 +94,8 @@ class Schema:
         """Infer the schema from contexts (dicts or a data frame), with the `most`
         frequent values of each category.
 
-        A column with any text in it is a category, and so is one that its table says is
-        categorical.
+        A column with any text is a category, and so is one with a categorical type in
+        its table.
 
         >>> Schema.of([{"age": 3, "city": "Rome"}, {"age": None, "city": None}])
         Schema(numbers=('age',), categories=('city',), buckets=8, slots=64,
@@ -119,7 +119,8 @@ class Schema:
             numbers=numbers,
             categories=categories,
         )
-        schema.encode(records)  # which refuses a column that is neither
+        # raises for a column that is neither numbers nor categories
+        schema.encode(records)
         return replace(schema, values=_frequent(records, schema.categories, most))
 
     @property
@@ -129,14 +130,14 @@ class Schema:
 
     @property
     def width(self) -> int:
-        """Return how many numbers a context becomes."""
+        """Number of values that encode a context."""
         if self.is_free:
             return self.slots
         return len(self.numbers) + sum(map(self._n_places, self._value_places))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """A name for each of these numbers: places without a value of their own are
+        """A name for each of these values. Columns without a value of their own are
         numbered, and so are slots.
 
         >>> Schema(("age",), ("city",), buckets=2).columns
@@ -157,8 +158,7 @@ class Schema:
 
     @cached_property
     def _value_places(self) -> tuple[dict[str, int], ...]:
-        """The places of known values, for each category; none where values are
-        hashed."""
+        """The columns of known values for each category, empty if values are hashed."""
         values: dict[str, Sequence[Any]] = dict(self.values)
         places = []
         for name in self.categories:
@@ -167,11 +167,11 @@ class Schema:
         return tuple(places)
 
     def _n_places(self, value_places: dict[str, int]) -> int:
-        """How many numbers a category becomes."""
+        """Return the number of columns of a category."""
         return len(value_places) + 1 if value_places else self.buckets
 
     def encode(self, context: Context) -> Array:
-        """Encode the context as numbers (…, width); a list of dicts or a data frame has
+        """Encode the context as numbers (…, width). A list of dicts or a data frame has
         one row per context."""
         if type(context) is dict or isinstance(context, Mapping):
             return self._row(context)
@@ -180,7 +180,7 @@ class Schema:
         if not is_batch(context):
             return self._row(one(context))
         records = rows(context)[: length(context)]
-        # encode in blocks, because one array per row would need much more memory
+        # Encode in blocks, because one array per row would need much more memory.
         parts = []
         for first in range(0, len(records), _PART):
             part = records[first : first + _PART]
@@ -188,12 +188,12 @@ class Schema:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _check_encoded(self, context: Array) -> Array:
-        """Numbers that this schema has made before, or that need none of it."""
+        """Return numbers that this schema has encoded before."""
         if context.shape[-1:] != (self.width,):
             raise InvalidInput(
                 f"context must have {self.width} numbers, as the schema says; got "
-                f"shape {context.shape}: give a dict or a data frame, or what `encode` "
-                "made of one"
+                f"shape {context.shape}: give a dict or a data frame, or a result of "
+                "`encode`"
             )
         return numeric(context)
 
@@ -222,7 +222,7 @@ class Schema:
             start += len(places) + 1 if places else self.buckets
         if is_complete:
             return row
-        # column names are strings, but keys of dicts may be numbers
+        # Column names are strings, but keys of dicts may be numbers.
         if not all(isinstance(name, str) for name in record):
             return self._row({str(name): value for name, value in record.items()})
         check_columns((*self.numbers, *self.categories), tuple(record))
@@ -242,7 +242,8 @@ class Schema:
 def _checked_values(
     given: Any, categories: tuple[str, ...]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Pairs of a category and its values as text, in the order of the categories."""
+    """Return pairs of a category and its values as text, in the order of the
+    categories."""
     try:
         lists = {name: list(values) for name, values in dict(given).items()}
         if any(isinstance(values, str) for values in dict(given).values()):
@@ -256,7 +257,8 @@ def _checked_values(
     for name, values in lists.items():
         if name not in categories:
             raise InvalidInput(
-                f"values must be those of categories; got {name!r:.60}, which is none"
+                f"values must be given for categories; {name!r:.60} is not a "
+                "categorical column"
             )
         known = [category_text(name, value) for value in values]
         texts[name] = tuple(text for text in known if text is not None)
@@ -271,8 +273,8 @@ def _checked_values(
 def _frequent(
     records: Sequence[Any], categories: tuple[str, ...], most: int
 ) -> dict[str, list[str]]:
-    """The most frequent values of each category, of equals the first in the alphabet,
-    in alphabetical order."""
+    """Return the most frequent values of each category, in alphabetical order. Among
+    equally frequent values the first in the alphabet are chosen."""
     counts = {name: Counter[str]() for name in categories}
     for record in records:
         for key, value in record.items():
@@ -293,12 +295,12 @@ def _is_name(name: object) -> bool:
 
 
 def _no_records(contexts: Any) -> InvalidInput:
-    """The refusal of contexts without names."""
+    """Return the error for contexts without names."""
     is_empty = is_batch(contexts) and not len(contexts)
     got = "no rows" if is_empty else short_repr(contexts)
-    then = "bring what policies will be asked"
+    then = "give contexts as policies will receive them"
     if is_table(contexts) and not is_empty:
-        then = "name its columns by text"
+        then = "name its columns with text"
     return InvalidInput(
         "contexts must be a list of dicts, or a data frame with names; got "
         f"{got}: {then}"
@@ -306,10 +308,10 @@ def _no_records(contexts: Any) -> InvalidInput:
 
 
 def category_text(name: str, value: object) -> str | None:
-    """A category as text, the same for 3 and 3.0: a column of whole numbers with a gap
-    is one of floats.
+    """Return a category as text, the same for 3 and 3.0, because a column of whole
+    numbers with a missing value contains floats.
 
-    None where it is missing.
+    Return None if it is missing.
     """
     if type(value) is str:
         return value
@@ -321,12 +323,12 @@ def category_text(name: str, value: object) -> str | None:
     if not isinstance(plain, str | int | float):
         raise unreadable(name, value, "text, a number, True or False")
     is_huge = isinstance(plain, int) and not -HUGE < plain < HUGE
-    # Python refuses to print very long integers in decimal
+    # Python refuses to print very long integers in decimal.
     return f"{plain:#x}" if is_huge else str(plain)
 
 
 @lru_cache(maxsize=65_536)
 def _place(text: str, n: int) -> int:
-    """Where a word goes: the same in every process."""
+    """Return the slot of a word, which is the same in every process."""
     hashed = blake2b(text.encode(errors="replace"), digest_size=8, key=b"oddsmith")
     return int.from_bytes(hashed.digest(), "big") % n

@@ -1,4 +1,5 @@
-"""Values of contexts: missing values, numbers, and errors for all others."""
+"""Check values of contexts: missing values, numbers, misspelt names, and values that
+JSON cannot contain."""
 
 from functools import lru_cache
 from typing import Any
@@ -31,8 +32,8 @@ def check_columns(columns: tuple[str, ...], names: tuple[object, ...]) -> None:
 
 
 def single(context: Any) -> Any:
-    """One context: a list of bare numbers as an array, so that no function takes it for
-    a batch.
+    """Return one context. A list of plain numbers becomes an array, so that it is not
+    mistaken for a batch.
 
     >>> single([1, None]), single(["a", 2]), single([2, 10**400])
     (array([ 1., nan]), ['a', 2], array([ 2., nan]))
@@ -58,7 +59,7 @@ def check_json(context: Any, what: str = "context", depth: int = 0) -> None:
     kind = type(context)
     if kind is float or kind is int:
         if not -HUGE <= context <= HUGE:
-            # Python refuses to print very long integers
+            # Python refuses to print very long integers.
             got = f"{context:.6g}" if kind is float else "a larger whole number"
             raise InvalidInput(
                 f"{what} must hold numbers between {-HUGE:g} and {HUGE:g}; got {got}"

@@ -123,8 +123,8 @@ def simplex(what: str, value: object, *, n: int, over: str) -> Array:
     """Return `value` as n probabilities, normalised. Their sum must be 1 within 1e-9
     (1e-6 in float32).
 
-    An array that sums to 1 up to rounding is returned as it is, so that normalising
-    twice changes no bit.
+    An array that sums to 1 up to rounding is returned unchanged, so that normalising
+    twice changes nothing.
     """
     array = finite(what, value, ndim=1)
     is_single = getattr(value, "dtype", None) == np.float32
@@ -159,11 +159,11 @@ def flat_rows(rows: Array) -> Array:
 
 
 def row_products(rows: Array, columns: Array) -> Array:
-    """Multiply rows (…, d) by columns (d, N). The result (…, N) of a row does not
+    """Multiply rows (…, d) by columns (d, N). The result (…, N) of each row does not
     depend on the other rows, to the last bit.
 
-    One matrix product for all rows would give equal rows unequal results, by their
-    place and by how many there are.
+    A single matrix product for all rows could round equal rows differently, depending
+    on their position and number.
     """
     products: Array = (rows[..., None, :] @ columns)[..., 0, :]
     return products

@@ -1,8 +1,8 @@
 """Validation of a policy's propensities, of its state after learning, and of the values
 of its loss.
 
-They run wherever odds enter (an agent, a simulation, an evaluation, a service), because
-a policy may be the user's own, or ask the user's experts.
+The checks run wherever propensities are used (an agent, a simulation, an evaluation, a
+service), because a policy may be the user's own, or call the user's experts.
 """
 
 from typing import Any, NamedTuple
@@ -42,8 +42,8 @@ def check_odds(
         if isinstance(odds, Odds):
             got = given
         raise InvalidInput(
-            f"odds of {policy_name(policy)} must be od.Odds with an array of floats "
-            f"(…, K); got {got!r:.60}"
+            f"propensities of {policy_name(policy)} must be od.Odds with an array of "
+            f"floats (…, K); got {got!r:.60}"
         )
     if given.ndim == 1 and len(given) <= _FEW and eligible is None:
         numbers = given.tolist()
@@ -53,8 +53,8 @@ def check_odds(
     if fault is None:
         return odds
     raise InvalidInput(
-        f"odds of {policy_name(policy)} must be at least 0 and sum to 1 over the "
-        f"eligible arms; got {fault.text}{_where(step, fault.place)}"
+        f"propensities of {policy_name(policy)} must be at least 0 and sum to 1 over "
+        f"the eligible arms; got {fault.text}{_where(step, fault.place)}"
     )
 
 
@@ -154,8 +154,8 @@ def check_state(policy: object, state: State, verb: str = "update") -> State:
     weights = getattr(state, "log_weights", None)
     if isinstance(weights, np.ndarray) and np.isnan(weights).any():
         raise InvalidInput(
-            f"{verb} of {policy_name(policy)} must return log weights that are "
-            "numbers; got NaN"
+            f"{verb} of {policy_name(policy)} must return log weights without NaN; "
+            "got NaN"
         )
     return state
 

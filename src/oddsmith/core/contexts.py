@@ -1,10 +1,10 @@
 """Conversion of contexts from dicts, tables, rows of tables, arrays and lists to one
 form.
 
-One context has names (a dict, a row of a pandas frame, of a structured array) or is an
-array. A batch is a table (pandas, polars, pyarrow), a list or an array with one more
-axis; a list of tables is a batch whose contexts have a row per arm. Tables are known by
-what they can do: none of their libraries is imported.
+A single context has names (a dict, a row of a pandas frame or of a structured array) or
+is an array. A batch is a table (pandas, polars, pyarrow), a list, or an array with one
+more axis; a list of tables is a batch whose contexts have one row per arm. Tables are
+recognised by their methods, so that none of their libraries is imported.
 """
 
 import sys
@@ -63,7 +63,7 @@ def missing(value: object) -> bool:
         return bool(value != value)
     except ArithmeticError:  # a signalling NaN of Decimal
         return True
-    # pandas.NA and arrays raise in comparisons: recognize pandas.NA by its type name
+    # pandas.NA and arrays raise in comparisons. Recognise pandas.NA by its type name.
     except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
 
@@ -79,7 +79,7 @@ def plain(value: object) -> Any:
         return None
     if missing(value):
         return None
-    # item() would convert nanoseconds to an integer, so round to microseconds
+    # item() would convert nanoseconds to an integer, so round to microseconds.
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[us]").item()
     if isinstance(value, np.timedelta64):
@@ -93,7 +93,7 @@ def simple(value: object) -> object:
     """Convert a value of an uncommon type to a common one: Decimal and Fraction to
     float, periods and UUIDs to text.
 
-    Everything else is as it was.
+    Other values are returned unchanged.
 
     >>> simple(Decimal("1.5")), simple(UUID(int=7))
     (1.5, '00000000-0000-0000-0000-000000000007')
@@ -120,9 +120,9 @@ def as_number(column: object, value: object) -> float:
         return float("nan")
     is_array = isinstance(value, np.ndarray) and value.ndim > 0
     try:
-        # reject these types here, because float() may accept them
+        # Reject these types here, because float() may accept them.
         if isinstance(value, _NO_NUMBERS) or is_array:
-            raise TypeError("it is no number")
+            raise TypeError("it is not a number")
         converted = float(value)  # type: ignore[arg-type]  # whatever float() takes
     except OverflowError:
         return float("nan")
@@ -146,7 +146,8 @@ def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
     if isinstance(value, _TIMES) or hasattr(value, "isoformat"):
         got = f"the time {value}"
         then = (
-            "give what matters of it as columns, hour and weekday say, or leave it out"
+            "give the relevant parts as columns, such as hour and weekday, or leave "
+            "it out"
         )
     elif isinstance(value, Mapping):
         inner = next(iter(value), "entry")
@@ -158,7 +159,7 @@ def unreadable(column: object, value: object, wanted: str) -> InvalidInput:
     elif isinstance(value, bytes | bytearray):
         then = "decode it to text"
     elif isinstance(value, str):
-        then = "make it a category of a Schema, or None where the number is not known"
+        then = "make it a category of a Schema, or None if the number is unknown"
     return InvalidInput(
         f"context column {column!r} must be {wanted}; got {got}: {then}"
     )
@@ -181,8 +182,8 @@ RowPlaces: TypeAlias = slice | npt.NDArray[np.bool_] | npt.NDArray[np.integer]
 class NamedRow(dict[str, object]):
     """A row of a table as a dict in column order; missing values are None.
 
-    Unlike those of other dicts, its values may stand for an array: their order is the
-    table's.
+    Unlike with other dicts, its values can be read as an array, in the order of the
+    table.
     """
 
 
@@ -207,7 +208,7 @@ def one(context: Any) -> Any:
     """Convert one context: a row of a table to `NamedRow`, NA and NaT in a dict to
     None, columns and tensors to arrays.
 
-    Everything else is as it was.
+    Other values are returned unchanged.
 
     >>> import pandas as pd
     >>> one(pd.Series({"age": 3.0, "city": None}))
@@ -238,7 +239,7 @@ def _is_structured_row(context: Any) -> bool:
 
 
 def _with_none(context: dict[Any, Any]) -> dict[Any, Any]:
-    """Replace NA and NaT of pandas in a dict by None; NaN stays."""
+    """Replace NA and NaT of pandas in a dict by None. NaN is not replaced."""
     has_pandas = "pandas" in sys.modules
     if not has_pandas or _USUAL.issuperset(map(type, context.values())):
         return context
@@ -267,8 +268,8 @@ def as_array(
     """
     try:
         return np.asarray(context, dtype=dtype)
-    # replace the error messages of numpy and other libraries, which do not mention
-    # contexts
+    # Replace the error messages of numpy and other libraries, which do not mention
+    # contexts.
     except Exception as error:
         then = (
             "give every context the same columns, of numbers, and None where a value "
@@ -321,7 +322,7 @@ def rows(contexts: Any) -> Sequence[Any]:
         columns = [[plain(value) for value in column] for column in _columns(contexts)]
         return [_row(names, values) for values in zip(*columns, strict=True)]
     if isinstance(contexts, np.matrix):
-        # iterating over a numpy.matrix gives matrices, so convert it to an array
+        # Iterating over a numpy.matrix gives matrices, so convert it to an array.
         contexts = np.asarray(contexts)
     if isinstance(contexts, np.ndarray):
         if contexts.dtype.names:

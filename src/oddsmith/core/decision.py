@@ -25,17 +25,17 @@ __all__ = [
 ]
 
 Context: TypeAlias = Any
-"""Any type that the experts accept: policies pass contexts through unchanged."""
+"""A context is any type that the experts accept. Policies pass it through unchanged."""
 State: TypeAlias = Any
-"""A NamedTuple tree of arrays and ints, made by `init`. The state of a policy has a
-field `learnt`, the number of rewards."""
+"""The state of a policy or bank, made by `init`: a tree of NamedTuples with arrays and
+ints. That of a policy has a field `learnt`, the number of rewards."""
 
 LEAST_PROPENSITY = 1e-12
 """The smallest propensity of a drawn arm that inputs may contain.
 
-Estimates divide by it and by its square: 1e12 and 1e24 are exact enough in float64,
-where 1e-160 squared is 0. A generator with 53 bits draws such an arm once in 10^12
-decisions, so a smaller number is a mistake of the sender.
+Estimates divide by it and by its square. float64 represents 1e12 and 1e24 well, but the
+square of 1e-160 is 0. A generator with 53 bits draws such an arm once in 10^12
+decisions, so a smaller number is a mistake in the input.
 """
 
 Step: TypeAlias = int | Ints | None
@@ -46,9 +46,10 @@ are not counted."""
 class Odds(NamedTuple):
     """A policy's distribution over arms, and the values that its update needs later.
 
-    `propensities` (…, K) sum to 1; `advice` (…, N, K) is what each expert predicts of
-    each arm; `bonus` (…, N) is one arm-free number per expert; `log_weights` (…, N) are
-    those the odds were made with, present when an expert slept.
+    `propensities` (…, K) sum to 1. `advice` (…, N, K) contains each expert's prediction
+    for each arm, `bonus` (…, N) one number per expert that does not depend on the arm,
+    and `log_weights` (…, N) the weights behind the propensities, present only if an
+    expert made no prediction.
     """
 
     propensities: Array
@@ -61,17 +62,18 @@ class Decision(NamedTuple):
     """Record of a decision for learning: the arm, the propensities and the experts'
     predictions for the drawn arm.
 
-    `advice` (…, N) is the drawn column; NaN in it marks a sleeper. `index` is the arm's
-    number where `arm` is a name. Where arms came with the call, `arms` are the names
-    offered, and `features` what was known of all of them, or of the drawn one, by name.
-    `advisers` are the experts and versions whose advice it is, where an agent made it.
+    `advice` (…, N) is the column of the drawn arm; NaN marks an expert without a
+    prediction. `index` is the arm's number if `arm` is a name. If arms were passed in
+    the call, `arms` are the offered names, and `features` the known features by name,
+    of all arms or of the drawn one. `advisers` are the experts, with versions, that
+    made the predictions, if an agent recorded the decision.
 
-    An experiment with a control adds the `control`'s odds (…, K), the share of the
-    `holdout`, and by unit the `group` that decided, "policy" or "control", and the
-    `unit`.
+    An experiment with a control adds the `control`'s propensities (…, K), the share of
+    the `holdout`, and, if assigned by unit, the `unit` and its `group` ("policy" or
+    "control").
 
-    Leading axes are batch axes. A decision goes through JSON and comes back equal, to
-    the last bit; two decisions are equal when their JSON is.
+    Leading axes are batch axes. A decision can be converted to JSON and back without
+    changing a bit. Two decisions are equal if their JSON is equal.
 
     >>> from oddsmith.core.draw import draw
     >>> odds = Odds(np.array([0.25, 0.75]), advice=np.array([[0.1, 0.9], [0.4, 0.2]]))
@@ -144,7 +146,7 @@ class Decision(NamedTuple):
             }
         except RecursionError as error:
             raise InvalidInput(
-                "context must not be nested so deep that JSON cannot hold it"
+                "context must not be nested too deeply for JSON"
             ) from error
         return json.dumps(fields, allow_nan=False)
 
@@ -180,7 +182,7 @@ class Decision(NamedTuple):
         for row in rows:
             if not isinstance(row, Decision):
                 raise InvalidInput(
-                    f"decisions must be what decide gave back; got {type(row).__name__}"
+                    f"decisions must be results of decide; got {type(row).__name__}"
                 )
         values: Any = dict.fromkeys(_FIRST_FIELDS)
         columns = align_columns([row._asdict() for row in rows])
@@ -265,10 +267,11 @@ def align_columns(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Collect the columns of the parts by name, one list entry per part. Omit columns
     that no part has.
 
-    Different numbers of arms are padded: odds with 0, eligible arms with False. Where
-    some parts have masks, all get one. `log_weights` are absent where no expert slept,
-    and then never read: NaN stands for them. What an experiment adds is absent where
-    some parts lack it. Any other column must be in all parts or in none.
+    Different numbers of arms are padded: propensities with 0, eligible arms with False.
+    If some parts have masks, all get one. `log_weights` are missing in parts in which
+    every expert made a prediction; NaN takes their place and is never read. Fields of
+    an experiment are omitted if some parts lack them. Any other column must be in all
+    parts or in none.
 
     >>> parts = [
     ...     {"propensities": np.array([1.0])},
@@ -336,8 +339,7 @@ def _fill_log_weights(columns: dict[str, list[Any]]) -> None:
 def _mask(mask: Bools | None, propensities: Array | None) -> Bools:
     if propensities is None:
         raise InvalidInput(
-            "decisions must have propensities where only some have eligible arms; got "
-            "none"
+            "decisions must have propensities if only some have eligible arms; got none"
         )
     if mask is None:
         return np.ones(propensities.shape, dtype=np.bool_)
@@ -405,12 +407,12 @@ def _stack_column(name: str, values: list[Any]) -> Any:
         if len(set(values)) > 1:
             raise InvalidInput(
                 "decisions must have the same experts, in the same versions; got "
-                "several: learn a list"
+                "several: call learn with a list of them"
             )
         return values[0]
     try:
         return np.stack([np.asarray(value) for value in values])
     except ValueError as error:
         raise InvalidInput(
-            f"decisions must agree in the shape of {name}; {error}"
+            f"decisions must have the same shape of {name}; {error}"
         ) from error

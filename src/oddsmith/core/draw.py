@@ -49,7 +49,7 @@ def pick(propensities: Array, uniform: Real) -> Any:
     """Return the arm (…) that a uniform number in [0, 1) draws: the first whose
     cumulative propensity exceeds uniform · total.
 
-    An arm with odds 0 is never picked.
+    An arm with propensity 0 is never picked.
 
     >>> pick(np.array([0.2, 0.0, 0.8]), 0.2)
     2
@@ -61,13 +61,13 @@ def pick(propensities: Array, uniform: Real) -> Any:
         sums = list(accumulate(propensities.tolist()))
         total = sums[-1]
         drawn = bisect_right(sums, uniform * total)
-        # if uniform · total rounds up to total, draw the last arm
+        # If uniform · total rounds up to total, draw the last arm.
         last = bisect_left(sums, total)
         return min(drawn, last)
     cumulative = np.add.accumulate(propensities, axis=-1)
     total = cumulative[..., -1:]
     beyond = cumulative > np.asarray(uniform)[..., None] * total
-    # a uniform of exactly 1 draws the last arm with positive propensity
+    # A uniform number of exactly 1 draws the last arm with positive propensity.
     beyond |= cumulative == total
     arms = beyond.argmax(axis=-1)
     if arms.ndim == 0:
@@ -83,14 +83,14 @@ def draw(
     eligible: Bools | None = None,
     step: Step = None,
 ) -> Decision:
-    """Return the decision that `uniform` draws from `odds`. This pure function is the
-    only one that picks an arm."""
+    """Return the decision that `uniform` draws from `odds`. No other function picks an
+    arm."""
     arm = pick(odds.propensities, uniform)
     if not isinstance(arm, int):
         return _batch_decision(odds, context, arm, eligible, step)
     advice = odds.advice
     if advice is not None:
-        # copy the column: a view would keep the array of all arms in memory
+        # Copy the column: a view would keep the array of all arms in memory.
         advice = advice[:, arm].astype(np.float64)
     return Decision(
         step,

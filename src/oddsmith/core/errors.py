@@ -152,8 +152,8 @@ class StoreFailed(OddsmithError):
 class ServiceError(OddsmithError):
     """A decision service returned an error or did not answer.
 
-    `status` is that of HTTP, 0 where no answer came; `code` is the service's word for
-    it.
+    `status` is the HTTP status, 0 if no answer came; `code` is the service's code for
+    the error.
     """
 
     def __init__(self, sentence: str, status: int = 0, code: str = "") -> None:
@@ -172,8 +172,8 @@ class MissingExtra(OddsmithError, ImportError):
 
 
 def import_extra(module: str, needed: str, extra: str) -> ModuleType:
-    """Import a module of an optional package. If it is missing, raise MissingExtra:
-    `needed` "the extra oddsmith[…]".
+    """Import a module of an optional package. If it is missing, raise MissingExtra with
+    the message `needed` "the extra oddsmith[…]".
 
     >>> import_extra("json.decoder", "answers need", "client").__name__
     'json.decoder'
@@ -202,7 +202,8 @@ def place_of(error: BaseException, *, frames: int = 1) -> str:
     """Return the type of an exception and the innermost frames of its traceback,
     without its message.
 
-    The message may hold the data for which it was raised, which has no place in a log.
+    The message may contain the data that caused the exception, which must not appear in
+    a log.
 
     >>> try:
     ...     {}["a context"]

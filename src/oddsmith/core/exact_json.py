@@ -1,10 +1,10 @@
 """Exact JSON: decoding gives the same values to the last bit, with type and shape.
 
-Numbers, strings, lists and dicts are themselves; NaN is null where a float is expected.
-What JSON has no word for is tagged: {"$array": …, "dtype": …}, {"$tuple": …},
-{"$float": "inf"}, {"$dict": …} for dicts with unusual keys, and {"$rows": names,
-"values": …} for data frames, which come back as the list of their rows; {"$offer": …}
-for offers.
+Numbers, strings, lists and dicts stay as they are; NaN is null where a float is
+expected. Values without a JSON form get a tag: {"$array": …, "dtype": …}, {"$tuple":
+…}, {"$float": "inf"}, {"$dict": …} for dicts with unusual keys, {"$rows": names,
+"values": …} for data frames, which are decoded to a list of their rows, and {"$offer":
+…} for offers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,10 +66,10 @@ def encode(value: object) -> Json:
     >>> decode(encode({"age": 31, "embedding": np.array([1.0, 2.0], dtype=np.float32)}))
     {'age': 31, 'embedding': array([1., 2.], dtype=float32)}
     """
-    # use a tuple: isinstance with a union would build the union at each call
+    # Use a tuple: isinstance with a union would build the union at each call.
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    # fast path for lists of finite floats, which most contexts are
+    # Fast path for lists of finite floats, the form of most contexts.
     if (
         isinstance(value, list)
         and set(map(type, value)) == {float}
@@ -106,10 +106,11 @@ def encode(value: object) -> Json:
     common = simple(value)
     if common is not value:
         return encode(common)
-    then = "give what matters of it as numbers or text, or leave it out"
+    then = "convert it to numbers or text, or leave it out"
     kinds = "numbers, text, times, lists and dicts"
     raise InvalidInput(
-        f"context must hold what JSON can, {kinds}; got {short_repr(value)}: {then}"
+        f"context must contain only {kinds}, which JSON can represent; got "
+        f"{short_repr(value)}: {then}"
     )
 
 
@@ -163,8 +164,8 @@ def _time(value: object) -> Json:
 
 
 def _rows(values: Sequence[object]) -> Json:
-    """Encode rows of one table with their column names stored once; None for any other
-    list."""
+    """Encode rows of one table with their column names stored once. Return None for any
+    other list."""
     table: list[NamedRow] = []
     for value in values:
         row = one(value)

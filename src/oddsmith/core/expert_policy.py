@@ -59,7 +59,7 @@ def checked_prior(prior: object, names: Sequence[str]) -> Array:
         for name in prior:
             if name not in names:
                 raise InvalidInput(
-                    f"prior must name the experts; got {name!r}, which is none of "
+                    f"prior must name the experts; got {name!r}, which is not among "
                     f"{list(names)[:8]}{hint(str(name), names)}"
                 )
         for name in names:
@@ -166,8 +166,8 @@ class OverExperts(Policy):
         return dict(zip(self.experts.names, posterior, strict=True))
 
     def update_experts(self, state: State, decision: Decision, reward: Real) -> State:
-        """Return the experts' own state after one reward; fixed experts have the same
-        state as before."""
+        """Return the experts' own state after one reward. Fixed experts keep their
+        state."""
         if not self.experts.learns:
             return state
         return _check_returned(self.experts.update(state, decision, reward), "update")
@@ -175,8 +175,8 @@ class OverExperts(Policy):
     def revise_experts(
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
-        """Return the experts' own state after correcting a reward that they have
-        already learnt; fixed experts have the same state as before."""
+        """Return the experts' own state after the correction of a reward that they have
+        already learnt. Fixed experts keep their state."""
         if not self.experts.learns:
             return state
         revised = self.experts.revise(state, decision, before, reward)
@@ -187,9 +187,9 @@ class OverExperts(Policy):
 class MultiplicativeWeights(OverExperts):
     """Base class of policies with one weight per expert.
 
-    `prior` is N probabilities or a dict by expert name (None: uniform), and is replaced
-    by N probabilities. A reward multiplies the weights by factors that the decision's
-    record fixes: their order does not matter.
+    `prior` is N probabilities or a dict by expert name (None: uniform); the field then
+    contains N probabilities. Each reward multiplies the weights by factors that depend
+    only on the decision's record, so the order of rewards does not matter.
     """
 
     experts: Experts
@@ -255,8 +255,8 @@ class MultiplicativeWeights(OverExperts):
         if asleep.any():
             if decision.log_weights is None:
                 raise InvalidInput(
-                    "decision must carry the log weights it was drawn with, because "
-                    "an expert had no prediction; got none"
+                    "decision must contain its log weights, because an expert had no "
+                    "prediction; got none"
                 )
             awake_factors = np.where(asleep, 0.0, factors)
             factors = weights.charge(awake_factors, decision.log_weights, asleep)
@@ -298,7 +298,7 @@ def shared_log_weights(log_weights: Array, prior: Array, change: ExpertShare) ->
         first = np.log(others, out=np.full(len(prior), -np.inf), where=others > 0)
         wider = np.where(top == -np.inf, first, wider)
     else:
-        # the log total is relative to the leading expert, so it is at least 0
+        # The log total is relative to the leading expert, so it is at least 0.
         log_total = np.log(np.exp(wider).sum(axis=-1))
         odds = np.log(change.share) - np.log1p(-change.share)
         wider[..., change.place] = odds + log_total
@@ -310,8 +310,8 @@ def in_places(decision: Decision, places: Ints, log_weights: Array) -> Decision:
     """Reorder the advice of a decision for the current experts: expert i gets column
     `places[i]`, or no prediction if that is -1.
 
-    Sleepers are charged under the weights the decision was drawn with, or where it has
-    none under `log_weights`, those of now.
+    Experts without a prediction are charged under the weights of the decision, or, if
+    it has none, under the current `log_weights`.
 
     >>> early = Decision(1, None, None, 0, np.array([1.0]), advice=np.array([0.3]))
     >>> in_places(early, np.array([0, -1]), np.zeros(2)).advice
@@ -360,7 +360,7 @@ def drawn_advice(decision: Decision, n_experts: int) -> Array:
         if advice is not None:
             shape = advice.shape
         raise InvalidInput(
-            f"decision must carry advice of {n_experts} experts; got {shape}"
+            f"decision must contain advice of {n_experts} experts; got {shape}"
         )
     return advice
 

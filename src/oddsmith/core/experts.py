@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 AdviceAndOdds: TypeAlias = tuple[Array, Array, bool]
-"""Predictions (…, N, K), propensities (…, K), and whether an expert made no prediction
-for an eligible arm."""
+"""Predictions (…, N, K), propensities (…, K), and whether some expert made no
+prediction for an eligible arm."""
 
 
 class Experts:
@@ -44,8 +44,8 @@ class Experts:
            [0. , 1. ]])
     """
 
-    # declare properties for the type checker; at run time plain attributes, which
-    # frozen dataclasses can override
+    # Declare properties for the type checker. At run time these are plain attributes,
+    # which frozen dataclasses can override.
     if TYPE_CHECKING:
 
         @property
@@ -55,34 +55,34 @@ class Experts:
 
         @property
         def arms(self) -> Sequence[str] | None:
-            """The names of the arms, where the bank knows them."""
+            """The names of the arms, if the bank knows them."""
             return None
 
         @property
         def learns(self) -> bool:
-            """Whether `update` changes the state; it may then write into the state it
-            is given."""
+            """Whether `update` changes the state. It may then modify the given state in
+            place."""
             return False
 
         @property
         def wraps(self) -> bool:
-            """Whether it asks other banks, and learns what they learn."""
+            """Whether it calls other banks and learns what they learn."""
             return False
 
         @property
         def takes_offers(self) -> bool:
-            """Whether it is asked with an `Offer` where arms come with the call;
-            `predict` is then (…, N, K_t)."""
+            """Whether it accepts an `Offer` in place of a context, if arms are passed
+            in the call; `predict` then returns (…, N, K_t)."""
             return False
 
         @property
         def version(self) -> str | None:
-            """The user's name for this training of the models, if there is one."""
+            """The user's version of the trained models, if given."""
             return None
 
         @property
         def unversioned(self) -> bool:
-            """Whether some models inside are known by name and class only."""
+            """Whether some models inside are identified only by name and class."""
             return False
     else:
         arms = version = None
@@ -94,16 +94,17 @@ class Experts:
 
     def predict(self, state: State, context: Context) -> Array:
         """Predict mean rewards f_i(x, a) with shape (…, N, K). NaN means no prediction
-        for this arm; a row of NaN, none at all."""
+        for this arm; a row of NaN means no prediction for any arm."""
         raise InvalidInput(
-            f"experts must have predict; {type(self).__name__} has none: write it"
+            f"experts must have the method predict; {type(self).__name__} has none: "
+            "add it"
         )
 
     def advise(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """Return predictions and ballots, both (…, N, K). Each ballot is greedy on the
-        predictions, and ties share the vote."""
+        """Return predictions and ballots, both (…, N, K). In a ballot, the arms with
+        the largest prediction share the expert's vote."""
         predictions = self.predict(state, context)
         checked = _as_known_type(predictions, len(self.names), eligible)
         return checked, greedy(checked, eligible)
@@ -116,10 +117,10 @@ class Experts:
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """Do `advise` and `weights.mix` in one compiled call; return None if there is
-        no compiled code.
+        """Do `advise` and `weights.mix` in one compiled call, or return None if there
+        is no compiled code.
 
-        Override it only to be faster.
+        Override this method only to make it faster.
         """
         if type(self).advise is not Experts.advise or kernels.compiled() is None:
             return None
@@ -137,7 +138,7 @@ class Experts:
         self, state: State, decision: Decision, before: float, reward: float
     ) -> State:
         """Return the state after the reward of a decision was corrected from `before`
-        to `reward`. By default, the experts learn it again."""
+        to `reward`. By default, the experts learn the corrected reward in addition."""
         return self.update(state, decision, reward)
 
     def begin_log(self, state: State) -> State:
@@ -163,8 +164,8 @@ class Experts:
         """Return this bank and its state with further arms, which have no data yet,
         appended."""
         raise InvalidInput(
-            f"experts must be able to gain arms; {type(self).__name__} are made for "
-            "the arms they have"
+            f"experts must support additional arms; {type(self).__name__} have a "
+            "fixed set of arms"
         )
 
 
@@ -172,7 +173,7 @@ def check_bank(what: str, experts: object) -> None:
     """Raise unless the object is an expert bank."""
     if not isinstance(experts, Experts):
         raise InvalidInput(
-            f"{what} must be a bank of experts (name od.Experts as base); got "
+            f"{what} must be a bank of experts (use od.Experts as base class); got "
             f"{type(experts).__name__}"
         )
 
@@ -185,17 +186,17 @@ def refuse_offer(
     if isinstance(context, AnyOffer):
         kind = type(experts).__name__
         raise InvalidInput(
-            f"{kind} of fixed arms cannot choose among arms that come with the call: "
-            f"{instead}"
+            f"{kind} of fixed arms cannot choose among arms that are passed in the "
+            f"call: {instead}"
         )
 
 
 def arms_needed(experts: Experts) -> InvalidInput:
     """Return the error for a context without arms if experts were made without arms."""
     kind = type(experts).__name__
-    also = "in a stack give these the fixed arms of the others, or none to all"
+    also = "in a stack, give either all or none of the experts fixed arms"
     return InvalidInput(
-        f"{kind} made without arms need them with the call: decide(context, arms=…); "
+        f"{kind} created without arms need them in the call: decide(context, arms=…); "
         f"{also}"
     )
 
@@ -220,16 +221,16 @@ def as_floats(values: object, *, source: str) -> Array:
     try:
         floats = np.asarray(values)
         # numpy would silently drop the imaginary part, and convert dates to numbers of
-        # days
+        # days.
         if floats.dtype.kind in "cmM":
-            raise TypeError(f"{floats.dtype} is no real number")
+            raise TypeError(f"{floats.dtype} is not a real number")
         if floats.dtype in _FLOATS:
             return floats
         return floats.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         got = f"{type(values).__name__}: {error}"
         raise ExpertFailed(
-            f"{source} must give numbers; got {got:.200}", kind="values"
+            f"{source} must return numbers; got {got:.200}", kind="values"
         ) from error
 
 
@@ -245,15 +246,15 @@ def _check_shape(predictions: Array, n_experts: int, source: str) -> None:
     shape = predictions.shape
     if shape[-2:-1] != (n_experts,) or shape[-1] == 0:
         wanted = f"predictions of shape (…, {n_experts}, K)"
-        raise ExpertFailed(f"{source} must give {wanted}; got {shape}", kind="shape")
+        raise ExpertFailed(f"{source} must return {wanted}; got {shape}", kind="shape")
 
 
 def no_infinity(predictions: Array, *, source: str) -> Array:
-    """Return the predictions, or raise if one is infinite: clipping would hide the
-    error."""
+    """Return the predictions, or raise if one is infinite, because clipping would hide
+    the error."""
     if np.isinf(predictions).any():
         raise ExpertFailed(
-            f"{source} must give finite numbers; got an infinite one", kind="values"
+            f"{source} must return finite numbers; got an infinite one", kind="values"
         )
     return predictions
 
@@ -264,7 +265,7 @@ def checked_predictions(
     """Return predictions (…, N, K) as float32 or float64, after checking their batch
     axes and the mask."""
     checked = _as_known_type(predictions, log_weights.shape[-1], eligible)
-    # quick test: the sum of squares is infinite or NaN if any prediction is
+    # Quick test: the sum of squares is infinite or NaN if any prediction is.
     if not np.vdot(checked, checked) < np.inf:
         no_infinity(checked, source="experts")
     if checked.ndim > 2 or log_weights.ndim > 1:

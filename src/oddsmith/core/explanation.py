@@ -1,5 +1,5 @@
 """Explanations of the propensities of one decision: by experts and their votes, or by
-the belief about each arm."""
+the posterior of each arm."""
 
 import textwrap
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from oddsmith.core.arrays import Array, Ints
 
 __all__ = ["ArmExplanation", "Explanation"]
 
-# number of arms shown before "… more"
+# Number of arms shown before "… more".
 _WIDEST = 12  # in columns
 _LONGEST = 40  # in rows
 _FAVOURITES = 3  # arms shown per expert's vote
@@ -20,11 +20,11 @@ _UNEQUAL = 1e-9  # votes that differ by less are ties, up to rounding
 
 
 class Explanation(NamedTuple):
-    """Explanation of one decision's propensities by experts; `print` shows a table.
+    """Explanation of one decision's propensities by experts. Printing it shows a table.
 
-    propensities = (1 - γ) Σ_i weights_i ballots_i + uniform, as long as an expert awake
-    has weight; `posterior` counts sleepers too, `weights` do not. In `Bounded` the
-    ballots and `uniform` are within the bounds.
+    propensities = (1 - γ) Σ_i weights_i ballots_i + uniform, if any expert with a
+    prediction has weight. `posterior` includes experts without a prediction, `weights`
+    do not. For `Bounded` policies the ballots and `uniform` are within the bounds.
     """
 
     names: Sequence[str]
@@ -75,7 +75,8 @@ class Explanation(NamedTuple):
         return [self.names[expert], weight, self._vote_of(expert), *predictions]
 
     def _vote_of(self, expert: int) -> str:
-        """Describe an expert's vote: "a = b" for tied arms, else its largest parts."""
+        """Describe an expert's vote: "a = b" for tied arms, otherwise its largest
+        parts."""
         pairs = zip(self.arms, self.ballots[expert], strict=True)
         parts = {arm: float(part) for arm, part in pairs if part > 0}
         if not parts:
@@ -97,13 +98,13 @@ class Explanation(NamedTuple):
 
 
 class ArmExplanation(NamedTuple):
-    """Belief of a policy without experts about each arm (…, K), and the resulting
-    propensities; `print` shows a table.
+    """Posterior of each arm (…, K) in a policy without experts, and the resulting
+    propensities. Printing it shows a table.
 
-    `mean` and `sd` are of the reward, or of what `scale` says; NaN without rewards.
-    Log-odds and probit scores are any number, and so are linear scores: a straight line
-    through rewards leaves [0, 1]. `upper` is the bound that optimistic policies follow.
-    Policies have no sd, or no bound, where it is None.
+    `mean` and `sd` refer to the reward, or to the quantity named in `scale`; they are
+    NaN without rewards. Log-odds, probit scores and linear scores can be any number; a
+    linear function of rewards can leave [0, 1]. `upper` is the bound that optimistic
+    policies use. `sd` or `upper` is None for policies without them.
     """
 
     arms: Sequence[str]

@@ -32,8 +32,8 @@ from oddsmith.core.offer import AnyOffer, Offer
 
 __all__ = ["GeneralizedThompsonSampling", "best_prediction"]
 
-# rewards per block: their losses are summed before the weights change, so that sums of
-# many small losses keep their digits
+# Rewards per block. The losses of a block are summed before the weights change, so that
+# sums of many small losses keep their digits.
 _BLOCK = 1024
 
 
@@ -46,7 +46,8 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class PowerSchedule:
-    """min(cap, scale · step^-power), the anytime schedule of theory 3.8.
+    """min(cap, scale · step^-power), the schedule for an unknown horizon (docs/math
+    3.8).
 
     >>> PowerSchedule(scale=2.0, power=1 / 3)(64)
     0.5
@@ -84,15 +85,16 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K
         w_i ← w_i exp(-η ℓ(f_i(x, a), r) + λ max_a f_i)
 
-    The theory assumes rewards of order 1 and one expert that predicts about right.
-    `auto` needs neither: with models that are not calibrated, or rare rewards, use it.
+    The theory assumes rewards of order 1 and one expert with approximately correct
+    predictions. `auto` needs neither: use it with uncalibrated models, or rare rewards.
 
-    `prior` is N probabilities or a dict by expert name (None: uniform); `gamma` a
-    number or a schedule of the step; `optimism` is Feel-Good's λ (theory 5.1). For
-    truths that drift (5.9), `share` mixes the prior back in after each reward (fixed
-    share), and `discount` d fades old rewards before it, w ← w^d p^(1-d), a memory of
-    about 1 / (1 - d). With fixed experts, share = 0 and discount = 1 the posterior does
-    not depend on the order of rewards, sleeping included.
+    `prior` is N probabilities or a dict by expert name (None: uniform). `gamma` is a
+    number or a schedule. `optimism` is Feel-Good's λ (docs/math 5.1). Two settings
+    follow a truth that drifts (5.9): `share` mixes the prior into the weights after
+    each reward (fixed share), and `discount` d fades earlier rewards, w ← w^d p^(1-d),
+    a memory of about 1 / (1 - d) rewards. With fixed experts, share = 0 and discount =
+    1 the posterior does not depend on the order of rewards, even if experts make no
+    prediction in some decisions.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> gts = GeneralizedThompsonSampling(
@@ -130,14 +132,14 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         has_own_update = kind.update is not Experts.update and not self.experts.wraps
         if has_own_update and not self.experts.learns:
             raise InvalidInput(
-                f"experts that learn must say learns = True; {kind.__name__} overrides "
-                "update and does not"
+                f"experts that learn must set learns = True; {kind.__name__} "
+                "overrides update and does not"
             )
 
     @cached_property
     def loss_twin(self) -> LossTwin | None:
-        """Return the loss with compiled code: log or square loss, also scaled, without
-        optimism, share and discount; else None."""
+        """The loss with compiled code (log or square loss, also scaled, without
+        optimism, share and discount), otherwise None."""
         if self.optimism or self.share or self.discount < 1:
             return None
         loss = self.loss
@@ -190,7 +192,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if fused is None:
             advice = self.advice(state, context, eligible)
             return self.weigh(state, advice, eligible=eligible, step=step)
-        # the compiled kernel has already called the equivalent of `weigh`
+        # The compiled kernel has already done what `weigh` does.
         predictions, propensities, is_asleep = fused
         bonus = None
         if self.optimism:
@@ -229,8 +231,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def update(
         self, state: ExpertState, decision: Decision, reward: Real
     ) -> ExpertState:
-        """Update the weights by each expert's loss on the drawn arm, as predicted at
-        decision time; then the experts learn."""
+        """Update the weights by each expert's loss on the drawn arm, using the
+        predictions at decision time. Then the experts learn."""
         log_weights = self._reweigh(state.log_weights, decision, reward)
         own = self.update_experts(state.experts, decision, reward)
         return ExpertState(log_weights, state.learnt + 1, own)
@@ -239,7 +241,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         self, state: ExpertState, decision: Decision, before: float, reward: float
     ) -> ExpertState:
         """Return the weights as if the corrected reward had arrived first, up to
-        rounding. An expert with weight 0 stays at 0."""
+        rounding. An expert with weight 0 keeps weight 0."""
         old = self.factors(decision, before)
         new = self.factors(decision, reward)
         is_refuted = np.isneginf(old)
@@ -294,7 +296,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def merge(self, *states: ExpertState) -> ExpertState:
         """Merge states that started at the prior and learnt different rewards into one.
 
-        Σ_s (ln w_s - ln p) + ln p; refused where the posterior is defined by the order
+        Compute Σ_s (ln w_s - ln p) + ln p. Raise if the posterior depends on the order
         of events.
         """
         if not self.orderless:
@@ -403,7 +405,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     ) -> Array:
         """Return the log weights of a batch by compiled code.
 
-        Rows that the compiled code leaves out are computed by numpy, as they are alone.
+        Rows that the compiled code leaves out are computed by numpy, one by one.
         """
         compiled = kernels.compiled()
         twin = self.loss_twin
@@ -426,7 +428,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
     def _reweigh_by_numpy(
         self, log_weights: Array, decision: Decision, reward: Real
     ) -> Array:
-        """ln w_i - η ℓ(f_i, r) + λ bonus_i, after `discount` and before `share`."""
+        """Return ln w_i - η ℓ(f_i, r) + λ bonus_i, after `discount` and before
+        `share`."""
         factors = self.factors(decision, reward)
         check_advice(factors.shape, log_weights)
         if self.discount < 1:
@@ -444,7 +447,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if self.optimism:
             if decision.bonus is None:
                 raise InvalidInput(
-                    "decision must carry the bonus that optimism needs; got none"
+                    "decision must contain the bonus that optimism needs; got none"
                 )
             factors = factors + self.optimism * decision.bonus
         asleep = np.isnan(losses)
@@ -452,8 +455,8 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
         if log_weights is None:
             if np.count_nonzero(asleep):
                 raise InvalidInput(
-                    "decision must carry the log weights it was drawn with, because "
-                    "an expert had no prediction; got none"
+                    "decision must contain its log weights, because an expert had no "
+                    "prediction; got none"
                 )
             return factors
         if factors.ndim == 1:

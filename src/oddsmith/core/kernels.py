@@ -1,9 +1,10 @@
 """Selection of the compiled kernels: numba if it is installed, else numpy.
 
-The twins (`twins`, `best_arm`, `finite`) give the same arms for the same uniforms as
-the numpy functions they replace. numba is imported on first use, never by `import
-oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`) keeps to numpy; `numba` insists
-on the compiled twins; `auto`, the default, uses numba if it is installed.
+The compiled functions (`twins`, `best_arm`, `finite`) select the same arms from the
+same uniform numbers as the numpy functions that they replace. numba is imported on
+first use, never by `import oddsmith`. `ODDSMITH_KERNELS=numpy` (or `use("numpy")`)
+disables the compiled functions; `numba` requires them; `auto`, the default, uses numba
+if it is installed.
 """
 
 import importlib
@@ -16,9 +17,9 @@ from oddsmith.core.names import check_choice
 __all__ = ["LOG", "SQUARE", "choice", "compiled", "name", "use"]
 
 LOG = 0
-"""The number of the log loss in compiled kernels."""
+"""Number of the log loss in compiled kernels."""
 SQUARE = 1
-"""The number of the square loss in compiled kernels."""
+"""Number of the square loss in compiled kernels."""
 
 _CHOICES = ("auto", "numba", "numpy")
 _chosen: str | None = None
@@ -58,7 +59,7 @@ def use(choice: str) -> None:
     if choice != "numpy":
         try:
             twins = importlib.import_module("oddsmith.experts.kernels.twins")
-        # numba is not installed, or cannot write to its cache folder
+        # numba is not installed, or cannot write to its cache folder.
         except (ImportError, RuntimeError) as error:
             if choice == "numba":
                 raise MissingExtra(

@@ -1,9 +1,9 @@
 """Losses: plain elementwise functions `loss(prediction, reward)`.
 
-Both arguments broadcast; rewards may be any numbers in [0, 1] (theory 5.13: for these
-losses Bernoulli rewards are the worst case, so rounding a fractional reward is never
-needed). A loss of `inf` is allowed (it refutes the expert); NaN means "outside the
-loss's domain".
+Both arguments broadcast. Rewards may be any numbers in [0, 1]: for these losses
+Bernoulli rewards are the worst case, so rounding a fractional reward is never needed
+(docs/math 5.13). A loss of `inf` is allowed and refutes the expert; NaN means "outside
+the loss's domain".
 """
 
 from collections.abc import Callable
@@ -29,11 +29,12 @@ __all__ = [
 ]
 
 Loss: TypeAlias = Callable[[Array, Any], Array]
-"""loss(predictions, rewards), elementwise."""
+"""A loss function loss(predictions, rewards), elementwise."""
 
 
 def square_loss(prediction: Array, reward: Real) -> Array:
-    """(g - r)², the square loss of prediction g on reward r (Li 2013, Section 4.1).
+    """Return (g - r)², the square loss of prediction g on reward r (Li 2013, Section
+    4.1).
 
     >>> square_loss(np.array([0.5, 1.0]), 1)
     array([0.25, 0.  ])
@@ -43,7 +44,8 @@ def square_loss(prediction: Array, reward: Real) -> Array:
 
 
 def log_loss(prediction: Array, reward: Real) -> Array:
-    """-r ln g - (1 - r) ln(1 - g), the log loss with 0 ln 0 = 0 (Li 2013, Section 4.2).
+    """Return -r ln g - (1 - r) ln(1 - g), the log loss with 0 ln 0 = 0 (Li 2013,
+    Section 4.2).
 
     A prediction of 0 or 1 that turns out wrong costs `inf`; outside [0, 1] the loss is
     NaN.
@@ -61,8 +63,8 @@ def log_loss(prediction: Array, reward: Real) -> Array:
         miss = special.xlog1py(1 - reward, -prediction)
         log_likelihood = hit + miss
     loss: Array = 0.0 - log_likelihood
-    # xlogy(0, ·) is 0 even if the prediction is outside [0, 1]; the other term is then
-    # negative
+    # xlogy(0, ·) is 0 even if the prediction is outside [0, 1]. The other term is then
+    # negative.
     is_outside = loss < 0
     if np.count_nonzero(is_outside):
         return np.where(is_outside, np.nan, loss)
@@ -71,11 +73,11 @@ def log_loss(prediction: Array, reward: Real) -> Array:
 
 def total_log_loss(predictions: Array, rewards: Array) -> Array | None:
     """Return Σ_t log_loss (N,) for predictions (T, N) and rewards of 0 and 1, with one
-    logarithm per 16 rows; else None.
+    logarithm per 16 rows, or None.
 
-    -Σ ln q = -ln Π q, where q is the probability given to the reward that came. None
-    where digits may be lost: a reward in between, a prediction outside [0, 1] or
-    missing, a product that underflows.
+    The sum is -Σ ln q = -ln Π q, where q is the predicted probability of the observed
+    reward. The result is None if digits could be lost: a fractional reward, a
+    prediction outside [0, 1] or missing, a product that underflows.
 
     >>> predictions = np.array([[0.5, 0.2], [0.5, 0.2]])
     >>> total_log_loss(predictions, np.array([1.0, 0.0])).round(3)
@@ -102,10 +104,10 @@ def total_log_loss(predictions: Array, rewards: Array) -> Array | None:
 
 def domain(loss: Loss) -> tuple[float, float]:
     """Return the range of predictions for which a loss is defined: [0, 1] if it is NaN
-    outside, as log loss is, else up to a million.
+    outside, like log loss, otherwise up to a million.
 
-    Beyond a million a square is no longer a loss to learn from: one such prediction
-    would outweigh all others.
+    Beyond a million, a square is not useful as a loss: one such prediction would
+    outweigh all others.
 
     >>> domain(log_loss), domain(square_loss)
     ((0.0, 1.0), (-1000000.0, 1000000.0))
@@ -129,7 +131,7 @@ def _special() -> ModuleType:
 
 @dataclass(frozen=True)
 class Scaled:
-    """loss / beta, the paper's normalised loss; made by `scaled`."""
+    """loss / beta, the paper's normalised loss. `scaled` creates it."""
 
     loss: Loss
     beta: float

@@ -94,8 +94,8 @@ def check_choice(what: str, value: object, choices: Iterable[str]) -> None:
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the most similar one of `names`, ignoring case; None if none is similar.
 
-    A name that begins another, or whose letters are in another in the same order, is
-    like it: ctx is context.
+    A name is also similar if it begins another, or abbreviates it with letters in the
+    same order: ctx is context.
 
     >>> nearest("citty", ["age", "city"])
     'city'
@@ -134,9 +134,9 @@ def resembling(name: str, names: Iterable[str]) -> str | None:
     """Return the entry of `names` that `name` probably misspells: one letter is wrong,
     missing, doubled or swapped.
 
-    Names of eight letters or more may have two slips, those of two letters none. Case,
-    spaces, - and _ do not count; the first letter of shorter names and all digits must
-    agree.
+    Names of at least eight letters may contain two mistakes, those of two letters none.
+    Case, spaces, - and _ do not count; the first letter of shorter names and all digits
+    must agree.
 
     >>> resembling("Citty", ["city"])
     'city'
@@ -249,8 +249,8 @@ class Arms(tuple[str, ...]):
 
 
 class OfferedArms(Arms):
-    """Names of arms that came with the call, already checked. A whole number is a name
-    here, not a position.
+    """Names of arms that are passed in the call, already checked. A whole number is a
+    name here and not a position.
 
     >>> OfferedArms(("3", "0")).mask([0])
     array([False,  True])

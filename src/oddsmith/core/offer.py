@@ -15,8 +15,7 @@ class Offer:
     each arm by name.
 
     `features` are dicts or arrays of numbers, all of one kind, None for an arm without
-    features; or None. A record of a decision may hold those of the drawn arm
-    alone.
+    features; or None. A record of a decision may contain only those of the drawn arm.
 
     >>> known = {"article-17": {"age_h": 2.0}, "article-18": {"age_h": 0.5}}
     >>> offer = Offer({"hour": 9}, ("article-17", "article-18"), known)
@@ -45,7 +44,7 @@ class Offer:
             return None
         if arm not in self.features:
             raise InvalidInput(
-                "features of all arms are needed here; this record has none of "
+                "features of all arms are needed; this record lacks those of "
                 f"{arm!r:.40}"
             )
         return self.features[arm]
@@ -69,8 +68,8 @@ class OfferBatch:
         sizes = {len(offer.arms) for offer in self.offers}
         if len(sizes) != 1:
             raise InvalidInput(
-                "offers of a batch must have equally many arms: decide them by groups "
-                "of one size"
+                "offers of a batch must have the same number of arms: decide them in "
+                "groups of one size"
             )
 
     @property
@@ -91,5 +90,6 @@ class OfferBatch:
 
 
 AnyOffer: TypeAlias = Offer | OfferBatch
-"""One offer or a batch of them, in the place of a context if arms come with the call.
+"""One offer or a batch of them, which replaces the context if arms are passed in the
+call.
 """

@@ -1,5 +1,5 @@
 """Policy: `init`, `odds` and `update` turn contexts into propensities and learn from
-rewards; class attributes state facts about the policy."""
+rewards. Class attributes describe the policy."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
@@ -18,8 +18,10 @@ from oddsmith.core.offer import AnyOffer
 
 __all__ = ["ExpertShare", "Policy", "check_policy", "decide", "fold"]
 
-_WRITE = "write init, odds and update"
-_ODDS = "agent.policy.odds(agent.state, context) gives its odds and advice"
+_WRITE = "add init, odds and update"
+_ODDS = (
+    "agent.policy.odds(agent.state, context) returns its propensities and predictions"
+)
 
 
 class ExpertShare(NamedTuple):
@@ -36,75 +38,75 @@ class ExpertShare(NamedTuple):
 
 
 class Policy:
-    """Base class of policies: a subclass defines `init`, `odds` and `update`, and sets
-    the attributes that are true for it. The defaults promise nothing.
+    """Base class of policies. A subclass defines `init`, `odds` and `update`, and sets
+    the attributes that apply to it. The defaults claim nothing.
 
-    The verbs have no side effects, except that `update` writes into the state it is
-    given if the policy is `in_place`. A state is a NamedTuple tree of arrays and ints
+    The methods have no side effects, except that `update` modifies the given state if
+    the policy is `in_place`. A state is a tree of NamedTuples with arrays and ints,
     with a field `learnt`, the number of rewards.
     """
 
-    # declare properties for the type checker; at run time plain attributes, which
-    # subclasses override
+    # Declare properties for the type checker. At run time these are plain attributes,
+    # which subclasses override.
     if TYPE_CHECKING:
 
         @property
         def bank(self) -> Experts | None:
-            """The experts whose advice it uses; None where it has none."""
+            """The experts whose predictions it uses, or None."""
             return None
 
         @property
         def arms(self) -> Sequence[str] | None:
-            """The names of the arms, where the policy knows them."""
+            """The names of the arms, if the policy knows them."""
             return None
 
         @property
         def in_place(self) -> bool:
-            """Whether `update` writes into the arrays of the state it is given."""
+            """Whether `update` modifies the arrays of the given state."""
             return False
 
         @property
         def orderless(self) -> bool:
-            """Whether the posterior does not depend on the order of rewards (to
-            rounding)."""
+            """Whether the posterior does not depend on the order of rewards, up to
+            rounding."""
             return False
 
         @property
         def mergeable(self) -> bool:
-            """Whether `merge` joins states that learnt from separate rewards."""
+            """Whether `merge` can join states that learnt from separate rewards."""
             return False
 
         @property
         def explores(self) -> bool:
-            """Whether every eligible arm always has odds above 0."""
+            """Whether every eligible arm always has a propensity above 0."""
             return False
 
         @property
         def importance_weighted(self) -> bool:
-            """Whether `update` divides rewards by the odds they were drawn with."""
+            """Whether `update` divides rewards by the propensities of their draws."""
             return False
 
         @property
         def reads_context(self) -> bool:
-            """Whether odds may depend on the context; if not, a whole batch has the
-            same ones."""
+            """Whether propensities may depend on the context. Otherwise a whole batch
+            has the same propensities."""
             return True
 
         @property
         def weighs_ballots(self) -> bool:
-            """Whether its odds are a mixture of the experts' ballots and a uniform
-            share, made by `weigh`: bounds then hold for each ballot."""
+            """Whether `weigh` computes its propensities as a mixture of the experts'
+            ballots and a uniform share. Bounds then hold for each ballot."""
             return False
 
         @property
         def takes_offers(self) -> bool:
-            """Whether it chooses among arms that come with the call (an `Offer` where a
-            context goes)."""
+            """Whether it chooses among arms that are passed in the call, as an `Offer`
+            in place of the context."""
             return False
 
         @property
         def prediction_range(self) -> tuple[float, float]:
-            """The least and the largest prediction of an expert that it can score."""
+            """Range of the expert predictions that it can score."""
             return domain(square_loss)
     else:
         bank = arms = None
@@ -138,7 +140,7 @@ class Policy:
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
         """Return the experts' predictions and ballots (…, N, K) in this context."""
-        self._lacks("advice", "it has no experts whose ballots it weighs")
+        self._lacks("advice", "it has no experts with ballots")
 
     def cast(
         self,
@@ -166,7 +168,7 @@ class Policy:
 
         `uniform` (…, K) is the distribution of exploration; None: 1/K.
         """
-        self._lacks("weigh", "odds(state, context) asks for what it needs")
+        self._lacks("weigh", "odds(state, context) computes all that it needs")
 
     def update(self, state: State, decision: Decision, reward: Real) -> State:
         """Return the state after one reward (per batch row)."""
@@ -178,8 +180,8 @@ class Policy:
         """Return the state after the reward of a learnt decision was corrected from
         `before` to `reward`.
 
-        Here the decision is learnt once more. Where the arithmetic allows it, a policy
-        adds the difference alone.
+        By default the decision is learnt once more. A policy whose arithmetic allows it
+        adds only the difference.
         """
         return self.update(state, decision, reward)
 
@@ -203,11 +205,11 @@ class Policy:
         return state
 
     def complete(self, odds: Odds) -> Odds:
-        """Return `odds` with all values that follow from propensities computed again,
-        for instance the bonus of EXP4.P.
+        """Return `odds` after computing again all values that follow from the
+        propensities, such as the bonus of EXP4.P.
 
-        Code that replaces propensities (bounds, an incumbent) calls this: the policy
-        learns from the odds of the draw.
+        Code that replaces propensities (bounds, an incumbent) calls this, because the
+        policy learns from the propensities of the draw.
         """
         return odds
 
@@ -215,7 +217,7 @@ class Policy:
         """Merge states that started at the prior and learnt different rewards into
         one."""
         raise OrderMatters(
-            "states can be merged only where a policy is mergeable; got "
+            "only states of mergeable policies can be merged; got "
             f"{type(self).__name__}"
         )
 
@@ -223,8 +225,8 @@ class Policy:
         """Return this policy and its state with further arms, which have no data yet,
         appended."""
         raise InvalidInput(
-            f"policy must be able to gain arms; {type(self).__name__} is made for the "
-            "arms it has"
+            f"policy must support additional arms; {type(self).__name__} has a fixed "
+            "set of arms"
         )
 
     def with_bank(self, bank: Experts) -> Self:
@@ -239,10 +241,10 @@ class Policy:
         """Return this policy and its state after an expert was added, retired or added
         again.
 
-        The others keep their proportions. Without this method a policy keeps the
-        experts that it was made with.
+        The others keep their proportions. A policy without this method keeps its
+        initial experts.
         """
-        self._lacks("with_expert_share", "its experts cannot come and go")
+        self._lacks("with_expert_share", "its experts cannot change")
 
     def adviser_count(self, decision: Decision) -> int:
         """Return the number of experts whose advice a decision contains."""
@@ -254,9 +256,9 @@ class Policy:
         n_missing = np.count_nonzero(places < 0)
         if n_missing:
             raise InvalidInput(
-                "decision must be learnt by the policy that made it, where this has no "
-                f"weights; got no advice of {n_missing} experts of "
-                f"{type(self).__name__}"
+                "a decision can be learnt only by the policy that made it if the "
+                f"policy has no weights; {n_missing} experts of {type(self).__name__} "
+                "made no prediction in it"
             )
         advice = _columns(decision.advice, places)
         bonus = _columns(decision.bonus, places)
@@ -269,14 +271,14 @@ class Policy:
 
     def posterior(self, state: State) -> Array:
         """Return the posterior probability (…, N) of each expert."""
-        self._lacks("posterior", "explain(context) shows its belief about each arm")
+        self._lacks("posterior", "explain(context) shows the posterior of each arm")
 
     def named_posterior(
         self, state: State, arms: Sequence[str] | None
     ) -> dict[str, Any]:
-        """Return the belief of a state without batch axes by name: for experts, their
-        weights. `arms` are the names of the arms."""
-        self._lacks("posterior", "explain(context) shows its belief about each arm")
+        """Return the posterior of a state without batch axes by name: for experts,
+        their weights. `arms` are the names of the arms."""
+        self._lacks("posterior", "explain(context) shows the posterior of each arm")
 
     def explain(
         self,
@@ -315,7 +317,7 @@ def _columns(values: Array | None, places: Ints) -> Array | None:
 
 
 def check_policy(policy: object) -> None:
-    """Refuse an object that is no policy, and a policy that lacks a verb."""
+    """Raise if an object is not a policy, or lacks a method of policies."""
     kind = type(policy)
     has_verbs = (
         issubclass(kind, Policy)
@@ -325,8 +327,8 @@ def check_policy(policy: object) -> None:
     )
     if not has_verbs:
         raise InvalidInput(
-            "policy must have the verbs init, odds and update (name od.Policy as "
-            f"base); got {kind.__name__}"
+            "policy must have the methods init, odds and update (use od.Policy as "
+            f"base class); got {kind.__name__}"
         )
 
 
@@ -339,7 +341,7 @@ def decide(
     eligible: Bools | None = None,
     step: Step = None,
 ) -> Decision:
-    """`odds`, then `draw`."""
+    """Compute `odds`, then `draw` the decision."""
     odds = policy.odds(state, context, eligible=eligible, step=step)
     check_odds(policy, odds, eligible=eligible, step=step)
     return draw(odds, context, uniform, eligible=eligible, step=step)
@@ -351,11 +353,11 @@ def fold(
     decisions: Decision | Iterable[Decision],
     rewards: object,
 ) -> State:
-    """The state after all these decisions and rewards, in order.
+    """Return the state after all these decisions and rewards, in order.
 
     `decisions` is a sequence, or one decision with a leading axis (`Decision.stack`).
-    The policy's own `fold` may add up first where order does not matter; else this is
-    `update`, one event at a time.
+    If the order does not matter, the policy's own `fold` may sum rewards first;
+    otherwise each event is one `update`.
     """
     if not isinstance(decisions, Decision):
         decisions = list(decisions)

@@ -1,9 +1,9 @@
-"""Algorithm 1 of Li 2013 in a handful of functions, in log space only.
+"""Algorithm 1 of Li 2013 as a few functions that work with log weights.
 
-`log_weights` (…, N) are relative to the leader (their maximum is 0; -inf is a weight of
-exactly zero). One decision is `greedy` then `mix` (or `vote`, both at once); one reward
-is `charge`, `discount`, `reweigh`, `share`. Every function broadcasts over leading
-axes. These are the readable twins; `kernels.twins` has the fast ones.
+`log_weights` (…, N) are relative to the leading expert: their maximum is 0, and -inf is
+a weight of exactly zero. A decision is `greedy` then `mix` (or `vote`, which does
+both); a reward is `charge`, `discount`, `reweigh`, `share`. Every function broadcasts
+over leading axes. These are the readable versions; `kernels.twins` has the fast ones.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def posterior(log_weights: Array) -> Array:
-    """w_i / Σ_j w_j, the posterior over experts (…, N).
+    """Return w_i / Σ_j w_j, the posterior over experts (…, N).
 
     >>> posterior(np.array([0.0, -np.inf, 0.0]))
     array([0.5, 0. , 0.5])
@@ -40,11 +40,11 @@ def posterior(log_weights: Array) -> Array:
 
 
 def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
-    """Ballots (…, N, K): each expert votes for its best eligible arm, ties share the
-    vote.
+    """Return ballots (…, N, K): each expert votes for its best eligible arm, and tied
+    arms share the vote.
 
-    NaN is "no opinion on this arm"; an expert with no opinion on any eligible arm casts
-    no vote (a row of 0).
+    NaN means no prediction for an arm. An expert without a prediction for any eligible
+    arm casts no vote (a row of 0).
 
     >>> greedy(np.array([[0.2, 0.9, 0.9], [np.nan, 0.1, 0.0]]))
     array([[0. , 0.5, 0.5],
@@ -54,7 +54,7 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
         arms_first = predictions.swapaxes(-1, -2)
         top = np.maximum.reduce(arms_first, axis=-2, keepdims=True)
         best = arms_first == top
-        # fast path for the common case without ties and NaN
+        # Fast path for the common case without ties and NaN.
         if np.count_nonzero(best) == top.size == np.count_nonzero(top == top):
             return np.asarray(best, dtype=np.float64).swapaxes(-1, -2)
     else:
@@ -66,7 +66,7 @@ def greedy(predictions: Array, eligible: Bools | None = None) -> Array:
 
 
 def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
-    """Whether some expert has no opinion (NaN) on some eligible arm.
+    """Return whether some expert has no prediction (NaN) for some eligible arm.
 
     >>> asleep(np.array([[0.2, np.nan]]))
     True
@@ -74,7 +74,7 @@ def asleep(predictions: Array, eligible: Bools | None = None) -> bool:
     False
     """
     if eligible is None and predictions.size:
-        # the minimum is NaN if any number is NaN, and takes half the time of isnan
+        # The minimum is NaN if any number is NaN, and takes half the time of isnan.
         lowest = np.minimum.reduce(predictions, axis=None)
         return bool(lowest != lowest)
     missing = np.isnan(predictions)
@@ -90,18 +90,17 @@ def mix(
     eligible: Bools | None = None,
     uniform: Array | None = None,
 ) -> Array:
-    """Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K over the eligible arms (…,
-    K); Li 2013, Alg. 1.
+    """Return Pr(a) = (1 - γ) Σ_i w_i ballot_i(a) / Σ_i w_i + γ / K over the eligible
+    arms (…, K); Li 2013, Alg. 1.
 
-    The sums run over the experts that cast a vote; when none of them has weight, the
-    odds are uniform. `uniform` (…, K) takes the place of 1 / K where bounds leave no
-    room for it.
+    The sums run over the experts that cast a vote. If none of them has weight, the
+    propensities are uniform. `uniform` (…, K) replaces 1 / K if bounds do not allow it.
 
     >>> mix(np.log([0.75, 0.25]), np.array([[1.0, 0.0], [0.0, 1.0]]), 0.1)
     array([0.725, 0.275])
     """
-    # make the array contiguous: another memory layout changes the order of summation,
-    # and thus the last bit
+    # Make the array contiguous: another memory layout changes the order of summation,
+    # and thus the last bit.
     ballots = np.ascontiguousarray(ballots)
     is_one_row = log_weights.ndim == 1 and ballots.ndim == 2
     tally = np.dot if is_one_row else np.vecmat
@@ -119,8 +118,8 @@ def mix(
         if fallback is None:
             fallback = 1 / n_arms if eligible is None else eligible / n_arms
         faint_votes, faint_total = _faint_votes(log_weights, ballots, fallback)
-        # replace only rows whose total is too small, so that a batch equals its rows
-        # one by one
+        # Replace only rows whose total is too small, so that a batch equals its rows
+        # one by one.
         votes = np.where(has_weight, votes, faint_votes)
         total = np.where(has_weight, total, faint_total)
     if not isinstance(gamma, float):
@@ -136,8 +135,8 @@ def mix(
 
 
 def even(n_arms: int, eligible: Bools | None, uniform: Array | None = None) -> Array:
-    """The distribution of exploration (…, K): `uniform` if given, else 1 / K over the
-    eligible arms.
+    """Return the distribution of exploration (…, K): `uniform` if given, otherwise 1 /
+    K over the eligible arms.
 
     >>> even(3, np.array([True, False, True]))
     array([0.5, 0. , 0.5])
@@ -154,8 +153,8 @@ def even(n_arms: int, eligible: Bools | None, uniform: Array | None = None) -> A
 def vote(
     log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None = None
 ) -> tuple[Array, bool]:
-    """The odds (…, K) of experts that vote greedily, and whether some expert lacks an
-    opinion on some arm.
+    """Return the propensities (…, K) of experts that vote greedily, and whether some
+    expert has no prediction for some arm.
 
     >>> vote(np.log([0.75, 0.25]), np.array([[0.9, 0.1], [0.2, 0.7]]), 0.1)
     (array([0.725, 0.275]), False)
@@ -172,10 +171,10 @@ def vote(
 
 
 def awake_weights(log_weights: Array, ballots: Array) -> Array:
-    """The weights of the vote (…, N): normalised over the experts that cast one, 0 for
-    the others.
+    """Return the weights of the vote (…, N), normalised over the experts that cast one,
+    0 for the others.
 
-    All zero when no expert awake has weight.
+    All are zero if no expert with a vote has weight.
     """
     heard = np.where(ballots.any(axis=-1), log_weights, -np.inf)
     weights = np.exp(heard - _finite_top(heard))
@@ -185,15 +184,15 @@ def awake_weights(log_weights: Array, ballots: Array) -> Array:
 
 
 def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
-    """Log factors (…, N) with those of sleepers replaced by the awake experts' mix
-    (theory 5.12).
+    """Return log factors (…, N) in which experts without a prediction get the mix of
+    the others (docs/math 5.12).
 
         ln Σ_{i awake} w_i exp(factor_i) - ln Σ_{i awake} w_i,
         w = the weights the decision was drawn with
 
-    With decision-time weights the charge does not depend on the order in which rewards
-    arrive. No expert awake with weight: all zeros, the reward teaches the weights
-    nothing.
+    With the weights at decision time, the result does not depend on the order in which
+    rewards arrive. If no expert with a prediction has weight, all factors are zero, and
+    the reward does not change the weights.
 
     >>> charge(np.array([-1.0, 0.0]), np.array([-3.0, 0.0]), np.array([False, True]))
     array([-1., -1.])
@@ -217,10 +216,11 @@ def charge(factors: Array, log_weights: Array, asleep: Bools) -> Array:
 
 
 def discount(log_weights: Array, log_prior: Array, rate: float) -> Array:
-    """d ln w + (1 - d) ln p for a rate d in (0, 1): every reward so far counts d times
-    as much (theory 5.9).
+    """Return d ln w + (1 - d) ln p for a rate d in (0, 1). Every earlier reward counts
+    d times as much (docs/math 5.9).
 
-    Not relative to the leader, which `reweigh` sees to. A weight of zero stays zero.
+    The result is not relative to the leader; `reweigh` corrects this. A weight of zero
+    stays zero.
 
     >>> np.exp(discount(np.log([1.0, 0.25]), np.log([0.5, 0.5]), 0.5)).round(3)
     array([0.707, 0.354])
@@ -229,7 +229,7 @@ def discount(log_weights: Array, log_prior: Array, rate: float) -> Array:
 
 
 def reweigh(log_weights: Array, factors: Array) -> Array:
-    """ln w + factor, again relative to the leader; zero weights stay zero.
+    """Return ln w + factor, relative to the leader. Zero weights stay zero.
 
     >>> reweigh(np.array([0.0, -1.0]), np.array([-3.0, 0.0]))
     array([-2.,  0.])
@@ -250,8 +250,8 @@ def reweigh(log_weights: Array, factors: Array) -> Array:
 
 
 def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
-    """ln((1 - α) wbar + α p), fixed share towards the prior (theory 5.9), relative to
-    the leader.
+    """Return ln((1 - α) wbar + α p), fixed share towards the prior (docs/math 5.9),
+    relative to the leader.
 
     >>> np.exp(share(np.array([0.0, -np.inf]), np.log([0.5, 0.5]), 0.2)).round(3)
     array([1.   , 0.111])
@@ -266,16 +266,16 @@ def share(log_weights: Array, log_prior: Array, alpha: float) -> Array:
 
 FAINT = 1e-290  # a smaller total of weights loses digits, or underflows to 0
 _REFUTED = (
-    "the reward has probability zero under every awake expert with weight; clip "
-    "predictions away from 0 and 1"
+    "the reward has probability zero under every expert with weight and a "
+    "prediction; clip predictions away from 0 and 1"
 )
 
 
 def _faint_votes(
     log_weights: Array, ballots: Array, uniform: Real
 ) -> tuple[Array, Array]:
-    """Votes and totals when the linear weights of the awake underflow, or no expert
-    awake has weight."""
+    """Return votes and totals if the weights of the voting experts underflow, or none
+    of them has weight."""
     votes = np.vecmat(awake_weights(log_weights, ballots), ballots)
     total = np.add.reduce(votes, axis=-1, keepdims=True)
     votes = np.where(total > 0, votes, uniform)
@@ -283,6 +283,6 @@ def _faint_votes(
 
 
 def _finite_top(log_weights: Array) -> Array:
-    """The largest log weight (…, 1), 0 where all of them are -inf."""
+    """Return the largest log weight (…, 1), or 0 if all of them are -inf."""
     top = log_weights.max(axis=-1, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)

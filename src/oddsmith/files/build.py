@@ -35,10 +35,10 @@ class BuildContext:
     """The context for building a policy: the file's folder, arms, the schema of
     contexts, and the experts by table.
 
-    `arms` are None where they come with the call; `arm_schema` is then that of their
-    features. `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts` (a
-    sample) are known where there is a world. `drifts`: learners get a short memory,
-    too. Isolated experts have `timeout_ms` for an answer.
+    `arms` are None if they are passed in each call; `arm_schema` is then the schema of
+    their features. `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts`
+    (a sample) are known in a simulated world. With `drifts`, the file includes learners
+    with a short memory. `timeout_ms` is the time limit of isolated experts.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ class BuildContext:
         parts = [bank.experts for bank in self.banks.values()]
         if not parts:
             raise InvalidInput(
-                "experts must be given, in tables [experts.NAME]; got nothing"
+                "experts must be given, in tables [experts.NAME]; got none"
             )
         try:
             return parts[0] if len(parts) == 1 else stack(*parts)

@@ -1,16 +1,16 @@
 """Dependencies of a result: the settings of a policy or world, and the user code that
 it runs.
 
-A fingerprint names functions and classes. That is right for a saved state, and wrong
-for a result that is reused: the name stays when the code changes. Here the user's
-functions and classes are hashed by the code that is loaded (instructions, constants,
-defaults, closures), and so is all that this code refers to: helpers, base classes,
-decorators, module constants, files that it names. Comments, docstrings and line numbers
-do not count. Code of installed packages is represented by their versions, code of
-oddsmith by `source_digest`.
+A fingerprint identifies functions and classes by name. That suits a saved state, but
+not a result that is reused, because the name stays when the code changes. This module
+therefore hashes the loaded code of the user's functions and classes (instructions,
+constants, defaults, closures), and everything that the code refers to: helpers, base
+classes, decorators, module constants, files that it names. Comments, docstrings and
+line numbers do not count. Code of installed packages is represented by their versions,
+code of oddsmith by `source_digest`.
 
-A name that is computed at run time (a path that is put together, an import by
-`importlib`) cannot be followed. A module that is used with `getattr` counts as a whole.
+Names that are computed at run time (a composed path, an import by `importlib`) cannot
+be followed. A module that is used with `getattr` counts as a whole.
 """
 
 import dis
@@ -67,7 +67,7 @@ _BUILT_IN = (
     np.ufunc,
 )
 _DYNAMIC = {"__dict__", "__import__", "eval", "exec", "getattr", "globals", "vars"}
-"""Names in code that may reach a module's content by names which are computed."""
+"""Names in code that may access a module's content by computed names."""
 _NO_CONTENT = {
     "__abstractmethods__",
     "__annotate__",
@@ -87,9 +87,9 @@ _NO_CONTENT = {
     "__weakref__",
     "_abc_impl",
 }
-"""Attributes of a class that say nothing about what it does."""
-# bit mask: keep flags for *args, **kwargs, generators and coroutines; drop the
-# docstring flag
+"""Attributes of a class that do not affect its behaviour."""
+# Bit mask: keep flags for *args, **kwargs, generators and coroutines; drop the
+# docstring flag.
 _KIND_OF_CODE = 0x2FF
 _FILE_BLOCK = 1 << 20
 
@@ -132,7 +132,7 @@ class _Search:
     def __init__(self) -> None:
         self.parts: dict[str, str] = {}
         self._names: dict[int, str] = {}
-        # keep the objects alive, so that their ids are not used again
+        # Keep the objects alive, so that their ids are not used again.
         self._known: list[object] = []
         self._open: list[int] = []
         self._trail: list[str] = []
@@ -171,7 +171,7 @@ class _Search:
             self._open.pop()
 
     def _object(self, value: Any) -> Token:
-        """The content of what may contain other objects."""
+        """Return the content of a value that may contain other objects."""
         if isinstance(value, PurePath):
             return ["path", str(value), self._file(str(value))]
         if isinstance(value, _BUILT_IN):
@@ -191,8 +191,8 @@ class _Search:
             return self._cell(value)
         if isinstance(value, Enum):
             return ["enum", self.token(type(value)), value.name]
-        # skip the guard: it decides when experts make no prediction, not what they
-        # predict
+        # Skip the guard: it decides when experts make no prediction, not what they
+        # predict.
         if isinstance(value, Guarded):
             return self.token(value.experts)
         if isinstance(value, Isolated):
@@ -248,7 +248,8 @@ class _Search:
         return tokens
 
     def _foreign(self, value: Any) -> Token:
-        """The content of an instance of an installed class: what copies are made of."""
+        """Return the content of an instance of an installed class, in the form that
+        copying uses."""
         for name in ("__wrapped__", "py_func", "pyfunc"):
             inside = getattr(value, name, None)
             if callable(inside):
@@ -266,9 +267,9 @@ class _Search:
         kind = type(value)
         trail = ", ".join(self._trail)
         return NotPortable(
-            f"a result can be reused only if everything that it depends on can be "
-            f"hashed; got a {kind.__module__}.{kind.__qualname__} ({trail}): make it "
-            "where it is used, from plain settings"
+            "a result can be reused only if everything that it depends on can be "
+            f"hashed; got a {kind.__module__}.{kind.__qualname__} ({trail}): create "
+            "it inside the function that uses it, from plain settings"
         )
 
     def _isolated(self, value: Isolated) -> Token:
@@ -283,7 +284,8 @@ class _Search:
             return "empty"
 
     def _part(self, value: object, name: str) -> tuple[str, bool]:
-        """The name of the part that this object is, and whether it is known."""
+        """Return the name of the part that this object is, and whether it is already
+        known."""
         if id(value) in self._names:
             return self._names[id(value)], True
         count = sum(known.partition("#")[0] == name for known in self._names.values())
@@ -294,7 +296,8 @@ class _Search:
         return name, False
 
     def _function(self, function: FunctionType) -> Token:
-        """A reference to a function; if it is the user's, its code becomes a part."""
+        """Return a reference to a function. The code of a user's function becomes a
+        part."""
         space = function.__globals__
         module = str(space.get("__name__", function.__module__))
         name = f"{module}.{function.__qualname__}"
@@ -339,7 +342,7 @@ class _Search:
         return ["code", *steps, *self._each(signature)]
 
     def _references(self, code: CodeType, space: dict[str, Any]) -> Iterator[Token]:
-        """What the code may read from its module: globals, modules, imports."""
+        """Yield what the code may read from its module: globals, modules, imports."""
         names = _names_in(code)
         if names & {"eval", "exec", "globals"}:
             names |= {name for name in space if not name.startswith("__")}
@@ -358,14 +361,15 @@ class _Search:
             return self.token(value)
         part = f"{space.get('__name__')}.{name}"
         if part not in self.parts:
-            # set the entry first, because a constant may refer to itself
+            # Set the entry first, because a constant may refer to itself.
             self.parts[part] = ""
             with self.inside(part):
                 self.parts[part] = _digest(self.token(value))
         return ["part", part]
 
     def _module(self, module: ModuleType, names: Iterable[str]) -> Token:
-        """What code with these names may use of a module: all of it, if none fits."""
+        """Return what code with these names may use of a module, or the whole module if
+        no name matches."""
         if _is_foreign(module.__name__, getattr(module, "__file__", None)):
             return ["module", module.__name__, self._package(module.__name__)]
         space = vars(module)
@@ -390,9 +394,10 @@ class _Search:
         return ["part", name]
 
     def _class(self, kind: type) -> Token:
-        """A reference to a class; if it is the user's, its content becomes a part."""
+        """Return a reference to a class. The content of a user's class becomes a
+        part."""
         name = f"{kind.__module__}.{kind.__qualname__}"
-        # in compiled classes __module__ may be a descriptor, not a string
+        # In compiled classes __module__ may be a descriptor instead of a string.
         if not isinstance(kind.__module__, str) or _is_foreign(kind.__module__):
             return ["class", name, self._package(str(kind.__module__))]
         name, is_known = self._part(kind, name)
@@ -413,8 +418,8 @@ class _Search:
         return ["field", *self._each(settings)]
 
     def _built_in(self, value: Any) -> Token:
-        """The name of a compiled function, and the content of its file if it is the
-        user's."""
+        """Return the name of a compiled function, and the content of its file if it is
+        the user's."""
         name = getattr(value, "__qualname__", None) or value.__name__
         module = getattr(value, "__module__", None)
         owner = getattr(value, "__self__", None)
@@ -432,7 +437,7 @@ class _Search:
         return ["function", f"{module}.{name}", self._file(file)]
 
     def _package(self, module: str) -> Token:
-        """The package of an installed module; its version becomes a part."""
+        """Return the package of an installed module. Its version becomes a part."""
         package = module.partition(".")[0]
         if package in sys.stdlib_module_names or package == "oddsmith":
             return package
@@ -441,7 +446,8 @@ class _Search:
         return package
 
     def _file(self, text: str) -> Token:
-        """The path of a file that a text names; its content becomes a part."""
+        """Return the path of a file that a text names, if it exists. Its content
+        becomes a part."""
         if not 0 < len(text) < 1024 or "\0" in text or "\n" in text:
             return ""
         path = Path(text)
@@ -462,7 +468,8 @@ def _content_of(path: Path) -> str:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """All names of globals and attributes in code and the functions inside."""
+    """Return all names of globals and attributes in code and in the functions inside
+    it."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -471,17 +478,17 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def _imports_in(code: CodeType, package: str) -> set[str]:
-    """The full names of modules that code imports when it runs."""
+    """Return the full names of modules that code imports when it runs."""
     steps = list(dis.get_instructions(code))
     found: set[str] = set()
     for place, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":
             continue
-        # bytecode loads level and names before it imports
+        # Bytecode loads level and names before it imports.
         level = steps[place - 2].argval
         name = "." * level + step.argval
         name = importlib.util.resolve_name(name, package) if level else name
-        # `import a.b` binds the name a
+        # `import a.b` binds the name a.
         found.update(accumulate(name.split("."), "{}.{}".format))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -490,7 +497,8 @@ def _imports_in(code: CodeType, package: str) -> set[str]:
 
 
 def _import_own(name: str) -> ModuleType | None:
-    """A module of the user's that code imports when it runs; None for all others."""
+    """Import a user's module that code imports when it runs. Return None for all other
+    modules."""
     if name.partition(".")[0] in {*sys.stdlib_module_names, "oddsmith"}:
         return None
     module = sys.modules.get(name)
@@ -528,7 +536,7 @@ def _is_installed(file: str) -> bool:
 
 @functools.cache
 def _installed_folders() -> tuple[Path, ...]:
-    """Where Python and installed packages are."""
+    """Return the folders of Python and installed packages."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders.update(site.getsitepackages())

@@ -17,9 +17,9 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """Yield a temporary file beside `path`, which is flushed and atomically renamed to
     `path` at the end.
 
-    Whatever is raised meanwhile leaves what was there before. Others may read it as far
-    as the umask, or the mode of the file that it replaces, allows; a `private` file,
-    none but its owner.
+    If an exception occurs, the previous file stays unchanged. The new file has the mode
+    of the file that it replaces, or that of the umask; only its owner can read a
+    `private` file.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
@@ -47,8 +47,8 @@ def new_file(path: Path) -> Iterator[Path]:
     """Yield the path of an empty private file, which is flushed and renamed to the
     given path at the end.
 
-    A file that has the name is refused, before the work and after it; whatever is
-    raised meanwhile leaves nothing.
+    An existing file raises an error, before the work and after it. If an exception
+    occurs, no file remains.
     """
     check_absent(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
@@ -76,13 +76,11 @@ def check_absent(path: Path) -> None:
     """Raise if the path exists or cannot be created."""
     if path.exists() or path.is_symlink():
         raise BadFile(
-            f"{path} must be a new file; there is one: give another name, or move it "
+            f"{path} must be a new file, but it exists: give another name, or move it "
             "away first"
         )
     if not path.parent.is_dir():
-        raise BadFile(
-            f"{path} must be a file that can be written; its folder does not exist"
-        )
+        raise BadFile(f"{path} must be a writable file; its folder does not exist")
 
 
 def _sync(path: Path) -> None:

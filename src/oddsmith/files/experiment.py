@@ -1,4 +1,5 @@
-"""The experiment in a policy file: its control, holdout, metrics and segments."""
+"""The keys of a policy file about its experiment: control, holdout, metrics and
+segments."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +23,11 @@ _BY = {"decision": "decision", "unit": "unit"}
 
 @dataclass(frozen=True)
 class ExperimentDesign:
-    """What a policy file says of the experiment around its policy.
+    """The experiment around a policy, from its policy file.
 
-    `control` is None where the file names none and has no holdout. `segments` are
-    declared values of a field of the context, by field. `reward_weights` make the
-    reward from metrics: the sum of weight times amount.
+    `control` is None if the file names none and has no holdout. `segments` contains the
+    declared values of fields of the context, by field. `reward_weights` compute the
+    reward from metrics, as the sum of weight times amount.
     """
 
     control: Control | None = None
@@ -39,7 +40,7 @@ class ExperimentDesign:
 
     @property
     def primary(self) -> str:
-        """The metric that decides: the one declared primary, or the reward."""
+        """The metric that decides: the one declared primary, otherwise the reward."""
         for metric in self.metrics.values():
             if metric.role == "primary":
                 return metric.name
@@ -52,7 +53,8 @@ def read_design(
     arms: Sequence[str] | None,
     read_control_file: Callable[[Path], Policy],
 ) -> ExperimentDesign:
-    """The keys `control`, `holdout`, `metrics`, `segments`, `min_days` and `max_days`.
+    """Read the keys `control`, `holdout`, `metrics`, `segments`, `min_days` and
+    `max_days`.
 
     `read_control_file` reads the policy of a control that is a policy file.
     """
@@ -72,7 +74,7 @@ def read_design(
     if keys.has("max_days"):
         max_days = keys.number("max_days", low=min_days, high=1e6)
     weights: dict[str, float] = {}
-    # other keys of the table [reward] are read elsewhere
+    # Other keys of the table [reward] are read elsewhere.
     reward = keys.values.get("reward")
     if isinstance(reward, dict) and "metrics" in reward:
         weights = _reward_weights(Keys(reward, "reward").table("metrics"), metrics)
@@ -183,7 +185,7 @@ def _metric(name: str, table: Keys) -> Metric:
 
 
 def _reward_weights(table: Keys, metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """The weights of metrics in the reward, in the table [reward.metrics]."""
+    """Return the weights of metrics in the reward, from the table [reward.metrics]."""
     for name in table.values:
         if name not in metrics:
             raise InvalidInput(

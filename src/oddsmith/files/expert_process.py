@@ -28,7 +28,7 @@ from oddsmith.files.keys import Keys
 
 __all__ = ["main"]
 
-# seconds after the timeout until the kernel ends an abandoned call
+# Seconds after the timeout until the kernel ends an abandoned call.
 _SPARE = 1.0
 
 
@@ -71,10 +71,10 @@ def _link() -> socket.socket:
         os.dup2(nothing.fileno(), 0)
     with suppress(OSError):
         os.dup2(2, 1)
-    # disable core dumps: writing one takes longer than the time limit of a call
+    # Disable core dumps: writing one takes longer than the time limit of a call.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):
-        # if memory runs out, the kernel should end this process first
+        # If memory runs out, the kernel should end this process first.
         Path("/proc/self/oom_score_adj").write_text("1000")
     threading.Thread(target=_end_with, args=(link,), daemon=True).start()
     return link
@@ -101,8 +101,8 @@ def _bank(order: dict[str, Any]) -> Guarded:
     if bank.learns:
         isolate = f"experts.{order['name']}.isolate"
         raise InvalidInput(
-            f"{isolate} must be false for experts that learn; what they know is part "
-            "of the state"
+            f"{isolate} must be false for experts that learn, because what they have "
+            "learnt is part of the state"
         )
     return Guarded(bank, arms=arms)
 

@@ -28,10 +28,10 @@ __all__ = ["read_bank"]
 
 _LINKS = ("logistic", "identity", "probit")
 _LINEAR_FIXED = (
-    "rates arms that come with the call by weights (N, d), one row for all arms; got "
-    "(N, K, d)"
+    "has weights (N, d) for arms that are passed in the call, one row for all arms; "
+    "got (N, K, d)"
 )
-_FIXED = "made experts that cannot rate arms that come with the call"
+_FIXED = "made experts that do not support arms that are passed in the call"
 
 
 def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
@@ -97,12 +97,13 @@ def _auto(_: str, keys: Keys, build: BuildContext) -> Bank:
 
 
 def _isolated(name: str, keys: Keys, build: BuildContext) -> Bank:
-    """The bank of a table in a process of its own, which reads the table there."""
+    """Return the bank of a table in a separate process, which reads the table
+    itself."""
     kind = keys.values["kind"]
     if kind not in ("python", "onnx"):
         raise InvalidInput(
-            "isolate must stand in a table of kind python or onnx; got it in one of "
-            f"kind {kind}, which runs no code but ours"
+            f"isolate must be in a table of kind python or onnx; got kind {kind}, "
+            "which runs only code of oddsmith"
         )
     table = keys.values | {"isolate": False}
     bank = Isolated(
@@ -126,8 +127,8 @@ _KINDS: dict[str, Callable[[str, Keys, BuildContext], Bank]] = {
 
 
 def _with_schema(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts:
-    """The bank behind the schemas, if there are any. It is asked once, so that a model
-    that does not fit fails at reading."""
+    """Return the bank behind the schemas, if there are any. It predicts once, so that
+    an unsuitable model fails while the file is read."""
     schemas = [
         schema for schema in (build.schema, build.arm_schema) if schema is not None
     ]
@@ -138,7 +139,7 @@ def _with_schema(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> E
     if build.arms is not None:
         question = np.zeros((len(build.arms), width) if rows_per_arm else (width,))
     elif len(schemas) == 2:
-        # skip the test for one schema: plain numbers may follow its columns
+        # Skip the test for one schema: plain numbers may follow its columns.
         question = Offer(None, ("any",), {"any": np.zeros(width)})
     try:
         if question is not None:
@@ -166,20 +167,19 @@ def _clip(keys: Keys) -> tuple[float, float]:
 
 
 def _content(keys: Keys, folder: Path) -> bytes:
-    """The bytes of the file that the key `file` names."""
+    """Return the bytes of the file that the key `file` names."""
     path = folder / keys.text("file")
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise BadFile(
-            f"{keys.named('file')} must be a file that can be read; got {str(path)!r}, "
-            f"{why}"
+            f"{keys.named('file')} must be a readable file; got {str(path)!r}, {why}"
         ) from error
 
 
 def _arrays(keys: Keys, folder: Path) -> dict[str, Any]:
-    """The arrays `weights` and perhaps `names` of an .npz file."""
+    """Return the arrays `weights` and optionally `names` of an .npz file."""
     content = _content(keys, folder)
     what = keys.named("file")
     try:
@@ -190,7 +190,7 @@ def _arrays(keys: Keys, folder: Path) -> dict[str, Any]:
         ) from error
     if "weights" not in arrays or not set(arrays) <= {"weights", "names"}:
         raise BadFile(
-            f"{what} must hold the arrays weights and, if you like, names; got "
+            f"{what} must contain the arrays weights and, optionally, names; got "
             f"{', '.join(arrays) or 'none'}"
         )
     return arrays

@@ -1,4 +1,4 @@
-"""Factories: functions of a user's module that make a policy or a bank of experts."""
+"""Factories: functions of a user's module that create a policy or a bank of experts."""
 
 import importlib
 import re
@@ -18,10 +18,10 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
-    """Return the result of `factory(arms, **args)`; if it has arms, they must be the
-    file's.
+    """Return the result of `factory(arms, **args)`. If it has arms, they must be those
+    of the file.
 
-    Where arms come with the call, `arms` is None, and what is made must name none.
+    If arms are passed in each call, `arms` is None, and the result must not name any.
     """
     if args is not None and not isinstance(args, dict):
         raise InvalidInput(f"args must be a table; got {args!r:.60}")
@@ -29,16 +29,14 @@ def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
     try:
         made = make(build.arms, **(args or {}))
     except Exception as error:
-        # report any exception of a user's function as one sentence
+        # Report any exception of a user's function as one sentence.
         raised = f"{factory} raised {type(error).__name__}: {error}"
-        raise InvalidInput(
-            f"factory must make what it is for; {raised:.200}"
-        ) from error
+        raise InvalidInput(f"factory must run without errors; {raised:.200}") from error
     names = made.arms if isinstance(made, Experts | Policy) else None
     if names is not None and build.arms is None:
         raise InvalidInput(
-            "factory must make it without arms, which come with the call; got some "
-            f"for {list(names)}"
+            "factory must create it without arms, because arms are passed in each "
+            f"call; got arms {list(names)}"
         )
     if names is not None and build.arms is not None and tuple(names) != build.arms:
         raise InvalidInput(
@@ -49,8 +47,8 @@ def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
 
 
 def _imported(text: str, folder: Path) -> Callable[..., Any]:
-    """The function module:name; the file's folder comes last, so that nothing there
-    hides an installed module."""
+    """Return the function module:name. The file's folder is searched last, so that its
+    files do not hide an installed module."""
     match = _FACTORY.fullmatch(text) if isinstance(text, str) else None
     if not match:
         raise InvalidInput(f"factory must be module:name; got {text!r:.60}")
@@ -61,11 +59,10 @@ def _imported(text: str, folder: Path) -> Callable[..., Any]:
     try:
         loaded = importlib.import_module(module)
     except Exception as error:
-        # report any exception of a user's module as one sentence
+        # Report any exception of a user's module as one sentence.
         raised = f"{type(error).__name__}: {error}"
         raise InvalidInput(
-            f"factory must name a module that can be imported; got {text!r}, "
-            f"{raised:.160}"
+            f"factory must name an importable module; got {text!r}, {raised:.160}"
         ) from error
     base, source = (
         folder.joinpath(*module.split(".")),
@@ -79,7 +76,7 @@ def _imported(text: str, folder: Path) -> Callable[..., Any]:
     if beside and (source is None or Path(source).resolve() not in beside):
         taken = f"{module} is {source or 'built in'} in this process"
         raise InvalidInput(
-            f"factory must name a module of its own, not hidden by another; {taken}"
+            f"factory must name a module that no other module hides; {taken}"
         )
     factory = getattr(loaded, name, None)
     if not callable(factory):

@@ -1,10 +1,10 @@
 """Fingerprint of a policy: JSON of all its settings, equal in every process with the
 same policy.
 
-Numbers and names as they are, arrays by content, functions and classes by name (ours by
-their registered one, see `registered_names`), dataclasses field by field, and opaque
-models by class: what tells two trainings of a model apart is the `version` its owner
-was given. A guard, and a process of their own, change nothing of what experts are.
+The JSON contains numbers and names, arrays by content, functions and classes by name
+(ours by their registered name, see `registered_names`), dataclasses field by field, and
+opaque models by class. Two trainings of a model differ only by the `version` that the
+user gave. A guard or a separate process does not change the description of experts.
 """
 
 import functools
@@ -84,7 +84,7 @@ def describe(value: object) -> Json:
         }
     if isinstance(value, list | tuple):
         return [describe(inner) for inner in value]
-    # skip the guard: it decides when experts make no prediction, not what others learn
+    # Skip the guard: it decides when experts make no prediction, not what others learn.
     if isinstance(value, Guarded):
         return describe(value.experts)
     if isinstance(value, Isolated):
@@ -96,7 +96,7 @@ def describe(value: object) -> Json:
             field.name: describe(getattr(value, field.name))
             for field in _described_fields(value)
         }
-    # not a dataclass: describe at least the expert names in their order
+    # It is not a dataclass, so describe at least the expert names in their order.
     elif isinstance(value, Experts):
         described |= {"names": list(value.names), "version": value.version}
     return described
@@ -118,8 +118,8 @@ def difference(saved: Json, given: Json, path: str = "policy") -> str:
                 return difference(one, other, f"{path}[{i}]")
     if path.endswith(".recipe"):
         learners = (
-            f"{path} was {saved!r:.60}, is {given!r:.60} in this version: its learners "
-            "make something else of rewards"
+            f"{path} was {saved!r:.60}, is {given!r:.60} in this version: its "
+            "learners learn differently from rewards"
         )
         return (
             f"{learners} (oddsmith export and oddsmith fit learn the log again in a "
@@ -152,10 +152,10 @@ def _cut(text: str, start: int) -> str:
 
 
 def opaque(value: object) -> str | None:
-    """The class of something inside that is known by its class alone, so that two of
-    them cannot be told apart.
+    """Return the class of an object inside that is identified only by its class, so
+    that two different objects would look the same.
 
-    Models that were given a version are known by it.
+    Models with a version are identified by it.
 
     >>> opaque({"a": [1, np.zeros(2)]}) is None, opaque([object()])
     (True, 'object')
@@ -194,7 +194,7 @@ def opaque(value: object) -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def source_digest() -> str:
-    """A hash of every source file of the library: results kept on disk are known by it.
+    """Return a hash of all source files of the library, which identifies saved results.
 
     >>> len(source_digest())
     32
@@ -232,8 +232,8 @@ def _is_at_default(value: object, field: "Field[object]") -> bool:
 
 
 def _registration(value: Callable[..., object]) -> Registration | None:
-    """The registration of a class or function of the library, or of the class that a
-    method belongs to."""
+    """Return the registration of a class or function of the library, or of the class
+    that a method belongs to."""
     module = getattr(value, "__module__", None) or ""
     if module.split(".")[0] != "oddsmith":
         return None
@@ -241,8 +241,8 @@ def _registration(value: Callable[..., object]) -> Registration | None:
 
 
 def _qualified(value: Callable[..., object]) -> str:
-    """The name of a function or class on disk: its registered name, else module:name; a
-    script stands for __main__."""
+    """Return the name of a function or class on disk: its registered name, otherwise
+    module:name. For a script, its name replaces __main__."""
     registration = _registration(value)
     if registration is not None:
         _, dot, member = value.__qualname__.partition(".")
@@ -254,7 +254,7 @@ def _qualified(value: Callable[..., object]) -> str:
         module = Path(script).stem
     if "<" in name:
         raise NotPortable(
-            "a saved policy must be made of a module's functions and classes; got "
+            "a saved policy must consist of functions and classes of a module; got "
             f"{name} in {module}"
         )
     return f"{module}:{name}"

@@ -1,4 +1,4 @@
-"""Reading TOML with errors that name the key."""
+"""Read TOML with errors that name the key."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -22,15 +22,15 @@ def read_toml(path: Path) -> "Keys":
             return Keys(tomllib.load(file))
     except OSError as error:
         raise InvalidInput(
-            f"{path} must be a file that can be read; {error.strerror}"
+            f"{path} must be a readable file; {error.strerror}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path} must be TOML; {error!s:.200}") from error
 
 
 class Keys:
-    """A table of TOML. Each key is read once with its allowed values; `close` raises
-    for all other keys.
+    """A table of TOML. Each key is read once and checked; `close` raises for all other
+    keys.
 
     >>> keys = Keys({"steps": 100, "stepz": 5})
     >>> keys.whole("steps")
@@ -45,11 +45,11 @@ class Keys:
         self.values, self._path, self._asked = dict(values), path, list[str]()
 
     def named(self, name: str) -> str:
-        """The whole name of a key, as the file's author would write it."""
+        """Return the full name of a key, as the file's author would write it."""
         return f"{self._path}.{name}" if self._path else name
 
     def has(self, name: str) -> bool:
-        """Whether the table has this key, which is allowed here."""
+        """Return whether the table has this key, which is allowed here."""
         self._asked.append(name)
         return name in self.values
 
@@ -119,8 +119,9 @@ class Keys:
         return {inner: outer.table(inner) for inner in outer.values}
 
     def close(self, places: Callable[[], Mapping[str, str]] | None = None) -> None:
-        """Refuse unknown keys, with the nearest key that is allowed here, or the table
-        to which the key belongs by `places`, which is called for an unknown key only.
+        """Raise for unknown keys. The error suggests the most similar allowed key, or
+        the table to which the key belongs. `places` is called only for an unknown key,
+        and returns these tables.
 
         >>> Keys({"gamma": 0.1}).close(lambda: {"gamma": "[policy]"})
         Traceback (most recent call last):
@@ -140,7 +141,7 @@ class Keys:
             )
 
     def blame(self, error: _Error) -> _Error:
-        """The same error with the path of this table: "prior must …" becomes
+        """Return the same error with the path of this table: "prior must …" becomes
         "policies.mine.prior must …"."""
         message = str(error)
         path = self._path

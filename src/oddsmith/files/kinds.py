@@ -1,5 +1,5 @@
-"""The kinds of policies: each is a class or a recipe, whose parameters are the keys of
-a table and their defaults."""
+"""Kinds of policies in policy files. Each kind is a class or a recipe, whose parameters
+are the keys of a table."""
 
 from collections.abc import Callable
 from functools import cache
@@ -40,8 +40,8 @@ from oddsmith.policies.window import Windowed
 
 __all__ = ["KINDS", "parameters", "read_policy_table", "settings"]
 
-# Each kind has several constructors. The first whose required settings are all in the
-# table is used, else the last.
+# Each kind has several constructors. The first one whose required settings are all in
+# the table is used, otherwise the last.
 KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "gts": (GeneralizedThompsonSampling,),
     "tuned": (recipes.tuned,),
@@ -73,8 +73,7 @@ KINDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "python": (from_factory,),
 }
 _CANNOT = (
-    "kind must be one that can choose among arms that come with the call, or the file "
-    "must name its arms"
+    "kind must support arms that are passed in the call, or the file must name its arms"
 )
 _FAMILIES = {"logistic": LogisticFamily(), "linear": LinearFamily()}
 _BUILT = (
@@ -136,7 +135,7 @@ def settings(kind: str) -> tuple[str, ...]:
 
 
 def _kind_of_setting() -> dict[str, str]:
-    """The first kind with each setting, as a message names it."""
+    """Return the first kind with each setting, in the form used in messages."""
     kind_of: dict[str, str] = {}
     for kind in KINDS:
         for name in settings(kind):
@@ -173,7 +172,8 @@ def _required(make: Callable[..., Any]) -> set[str]:
 
 
 def _plain(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
-    """A value as it is, checked by the class; whole numbers, flags and words here."""
+    """Return an unchanged value, which the class checks later. Only whole numbers,
+    flags and words are checked here."""
     name, default = asked.name, asked.default
     if isinstance(default, bool):
         return keys.flag(name, default)
@@ -198,8 +198,8 @@ def _steps(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
 def _contexts(keys: Keys, build: BuildContext, _: Parameter) -> Any:
     if build.arms is None:
         raise InvalidInput(
-            f"{_CANNOT}; got {keys.text('kind')!r}, whose sample of contexts is about "
-            "one set of arms"
+            f"{_CANNOT}; got {keys.text('kind')!r}, whose sample of contexts needs a "
+            "fixed set of arms"
         )
     return (
         keys.get("contexts")
@@ -226,8 +226,8 @@ def _n_arms(keys: Keys, build: BuildContext, asked: Parameter) -> int | None:
 def _models(_: Keys, build: BuildContext, __: Parameter) -> Experts | None:
     """Return the experts of the file; None if it has none.
 
-    Experts of a simulated world are no models: they read the number of a context, and
-    learners read its features.
+    Experts of a simulated world do not count as models: they read the number of a
+    context, and learners read its features.
     """
     if not build.banks or build.in_world:
         return None
@@ -240,7 +240,7 @@ def _loss(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
 
 
 def _gamma(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
-    """A number in [0, 1], or { scale = …, power = … } for min(1, scale ·
+    """Return gamma: a number in [0, 1], or { scale = …, power = … } for min(1, scale ·
     step^-power)."""
     if not isinstance(keys.get("gamma", asked.default), dict):
         return keys.get("gamma", asked.default)
@@ -256,8 +256,8 @@ def _gamma(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
 
 
 def _prior(keys: Keys, build: BuildContext, _: Parameter) -> Any:
-    """N probabilities: as listed, or each table's share, split inside it as the bank
-    says, or expert by expert."""
+    """Return N probabilities: as listed, or each table's share divided as in its bank,
+    or given expert by expert."""
     experts, given = build.experts, keys.get("prior", "tables")
     n = len(experts.names)
     if isinstance(given, list):

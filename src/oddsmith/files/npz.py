@@ -40,7 +40,7 @@ def most_unpacked(packed: int) -> int:
     """Return the maximum unpacked size for a file, or a part of one, of this size: 256
     MiB, or 20 times the packed size.
 
-    A small file may otherwise expand beyond the memory.
+    Otherwise a small file could expand beyond the memory.
 
     >>> most_unpacked(1_000), most_unpacked(1 << 30)
     (268435456, 21474836480)
@@ -60,7 +60,7 @@ def check_unpacked(what: str, unpacked: int, packed: int) -> None:
 def read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of an `.npz` file by name; raise one of `NOT_NPZ`.
 
-    Unpacked they have at most 256 MiB, or 20 times the size of the file.
+    The unpacked arrays may have at most 256 MiB, or 20 times the size of the file.
 
     >>> import numpy as np
     >>> file = io.BytesIO()

@@ -1,5 +1,5 @@
-"""The table [flag] of a policy file: what each arm stands for where the experiment is a
-feature flag."""
+"""Policy files: TOML files that describe a policy with its arms, schema, experts,
+bounds and experiment."""
 
 import re
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
     table.close()
     if arms is None:
         raise InvalidInput(
-            "flag needs arms in the same file, because each arm has a flag value; got "
-            "flag without arms"
+            "flag requires arms in the same file, because each arm has a flag value; "
+            "got flag without arms"
         )
     if set(given) != set(arms):
         missing, strange = (
@@ -63,29 +63,31 @@ def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
         got = (
             f"none for {missing[0]!r}"
             if missing
-            else f"one for {strange[0]!r}, which is no arm"
+            else f"one for {strange[0]!r}, which is not an arm"
         )
         raise InvalidInput(f"flag.values must have a value for each arm; got {got}")
     for arm, value in given.items():
         _check(f"flag.values.{arm}", value)
     kinds = {type(value) for value in given.values()}
     if kinds == {int, float}:
-        # use one type for all arms, because a program requests a flag with a fixed type
+        # Use one type for all arms, because a program requests a flag with a fixed
+        # type.
         return {arm: float(value) for arm, value in given.items()}
     if len(kinds) > 1:
         found = " and ".join(sorted(_KINDS[kind] for kind in kinds))
         raise InvalidInput(
-            "flag.values must all be of one kind, for programs ask for one type; got "
-            f"{found}"
+            "flag.values must have the same type, because programs request one type; "
+            f"got {found}"
         )
     return given
 
 
 def _check(where: str, value: Any) -> None:
-    """Refuses what JSON has no word for, at any depth."""
+    """Raise for values that JSON cannot represent, at any depth."""
     if type(value) not in _KINDS or (isinstance(value, float) and not isfinite(value)):
         raise InvalidInput(
-            f"{where} must be JSON: no dates, finite numbers; got {value!s:.60}"
+            f"{where} must be JSON, without dates and infinite numbers; got "
+            f"{value!s:.60}"
         )
     if isinstance(value, dict | list):
         for name, inner in (
@@ -95,19 +97,19 @@ def _check(where: str, value: Any) -> None:
 
 
 EXPERIMENT_NAME = re.compile(r"[a-z0-9_-]{1,64}")
-"""What an experiment may be called."""
+"""Allowed names of experiments."""
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyFile:
-    """Content of a policy file. `table` is the TOML as read; `seed` is None if the file
+    """Content of a policy file. `table` is the parsed TOML; `seed` is None if the file
     has none.
 
-    `arms` are None where they come with the call; `arm_schema` then encodes their
-    features as numbers. `bench` are experts that are no part of the policy, but may
-    join it while it is served, by name. `flag_values` are what arms stand for in a
-    feature flag; their names where there are none. `design` is the experiment around
-    the policy: control, holdout, metrics and segments.
+    `arms` are None if they are passed in each call; `arm_schema` then encodes their
+    features as numbers. `bench` are spare experts by name, which may join the policy
+    while it is served. `flag_values` are the values of the arms in a feature flag, by
+    default their names. `design` is the experiment around the policy: control, holdout,
+    metrics and segments.
     """
 
     path: Path
@@ -138,9 +140,9 @@ def read_policy(
     """Return the policy that a TOML file describes. Errors name the file and the key.
     See docs/reference/policy-file.md.
 
-    Files named in it are found from its folder; a factory's module from there too, or
-    where Python finds modules. Of a `world` come the experts of a file that has none.
-    `arms` are read in place of the file's own, which may have gained some since.
+    Paths in the file are relative to its folder. A factory's module is searched there
+    and in Python's path. If the file has no experts, those of `world` are used. `arms`
+    replace the file's own, which may have been extended.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -184,7 +186,7 @@ def _parse_policy(
         timeout_ms = keys.number("timeout_ms", low=1e-3, high=1e9)
         if not guard:
             raise InvalidInput(
-                "timeout_ms must stand beside guard = true; got it without"
+                "timeout_ms requires guard = true in the same file; got it without"
             )
     table = keys.table("policy", {})
     drifts, limit = (
@@ -258,24 +260,23 @@ def _check_experts(
     """Raise for experts that the policy does not use."""
     if banks and not {"experts", "models"} & set(parameters(kind)):
         raise InvalidInput(
-            f'experts must not stand beside kind = "{kind}", which weighs none; got '
-            "both"
+            f'experts must be left out with kind = "{kind}", which uses none; got both'
         )
     if bench and (policy.bank is None or not changes_experts(policy)):
         raise InvalidInput(
-            "experts with joins = true must stand beside a policy that they can join; "
-            f'got "{kind}"'
+            "experts with joins = true require a policy that they can join; got "
+            f'"{kind}"'
         )
 
 
 def _schemas(table: Keys, arms: Arms | None) -> tuple[Schema | None, Schema | None]:
-    """The schema of contexts, and that of the arms' features where arms come with the
-    call."""
+    """Return the schema of contexts, and that of the arms' features if arms are passed
+    in each call."""
     if table.get("arms", None) is None:
         return _schema(table), None
     if arms is not None:
         raise InvalidInput(
-            "schema.arms must stand in a file without arms, where they come with the "
+            "schema.arms requires a file without arms, that is, arms passed in each "
             "call; got both"
         )
     own = {name for name in table.values if name != "arms"}
@@ -335,8 +336,8 @@ def _bounded(keys: Keys, policy: Policy, arms: tuple[str, ...] | None) -> Policy
 
 
 def _cap_groups(keys: Keys, arms: Sequence[str] | None) -> list[CapGroup]:
-    """The caps on groups of arms, of the tables [[cap_groups]]; by number among `arms`
-    where the policy does not know their names."""
+    """Return the caps on groups of arms from the tables [[cap_groups]]. Arms are
+    numbers if the policy does not know their names."""
     given = keys.get("cap_groups", [])
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         raise InvalidInput(
@@ -369,7 +370,8 @@ def _cap_groups(keys: Keys, arms: Sequence[str] | None) -> list[CapGroup]:
 
 
 def _for_call(keys: Keys, what: str, default: float) -> float | dict[str, float]:
-    """The bound of all arms that come with the call, or those of some by name."""
+    """Return the bound of all arms that are passed in the call, or bounds of some of
+    them by name."""
     if not isinstance(keys.get(what, default), dict):
         return keys.number(what, default, low=0, high=1)
     table = keys.table(what)
@@ -379,7 +381,7 @@ def _for_call(keys: Keys, what: str, default: float) -> float | dict[str, float]
 def _per_arm(
     keys: Keys, what: str, default: float, arms: tuple[str, ...]
 ) -> float | list[float]:
-    """One bound for all arms, later ones included, or a bound for each arm."""
+    """Return one bound for all arms, including later ones, or a bound for each arm."""
     if not isinstance(keys.get(what, default), dict):
         return keys.number(what, default, low=0, high=1)
     table = keys.table(what)

@@ -1,12 +1,13 @@
-"""Names on disk of the library's policies, banks, losses and their parts.
+"""Registered names of the library's policies, banks, losses and their parts, for files
+and stores.
 
 A description of a policy (see `fingerprint`) is part of saved agents and stores. It
-contains the registered name of a class or function, never its module, so that modules
-can be renamed. A registration also lists the fields that the class had when its name
-was first written. A field that is added later is described only where it differs from
-its default, so that what was saved before it existed still loads; the default of such a
-field must never change. Registrations are added, never changed: a class that is renamed
-keeps its registered name.
+contains the registered name of a class or function and never its module, so that
+modules can be renamed. A registration also lists the fields that the class had when its
+name was first written. A field added later is described only if it differs from its
+default, so that earlier saved states still load; the default of such a field must never
+change. Registrations are added and never changed: a renamed class keeps its registered
+name.
 """
 
 from typing import NamedTuple
@@ -15,8 +16,8 @@ __all__ = ["REGISTERED", "Registration"]
 
 
 class Registration(NamedTuple):
-    """The name of a class or function on disk, and the fields it had when that name was
-    first written."""
+    """The name of a class or function on disk, and its fields when that name was first
+    written."""
 
     name: str
     fields: str = ""

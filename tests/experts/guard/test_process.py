@@ -187,7 +187,7 @@ def test_without_a_guard_the_call_fails_by_name(rules: od.experts.Isolated) -> N
         with pytest.raises(od.errors.ExpertFailed) as caught:
             rules.predict((), {"do": what, "x": 0.4})
         assert caught.value.kind == kind
-    with pytest.raises(od.InvalidInput, match="context must hold what JSON can"):
+    with pytest.raises(od.InvalidInput, match="context must contain only"):
         rules.predict((), object())
 
 
@@ -365,6 +365,6 @@ def test_in_a_policy_file(tmp_path: Path, monkeypatch: Any) -> None:
     )
     with pytest.raises(
         od.InvalidInput,
-        match=r"experts\.x\.isolate must stand in a table of kind python or onnx",
+        match=r"experts\.x\.isolate must be in a table of kind python or onnx",
     ):
         od.read_policy(tmp_path / "rules.toml")

@@ -148,8 +148,14 @@ def test_rewards_are_in_range() -> None:
 STEPS: list[tuple[dict[str, Any], str]] = [
     ({"odds": np.zeros(3)}, "policy must have the world's 2 arms; Plain has 3"),
     ({"odds": od.Odds(np.zeros((3, 3)))}, "the world's 2 arms; Plain has 3"),
-    ({"odds": np.zeros((2, 2))}, r"odds of Plain .* \(3, 2\); got \(2, 2\) at step 7"),
-    ({"odds": None}, r"odds of Plain .* shape \(3, 2\); got NoneType at step 7"),
+    (
+        {"odds": np.zeros((2, 2))},
+        r"propensities of Plain .* \(3, 2\); got \(2, 2\) at step 7",
+    ),
+    (
+        {"odds": None},
+        r"propensities of Plain .* shape \(3, 2\); got NoneType at step 7",
+    ),
     ({"means": np.full((3, 2), "0.5")}, "means of Own must be numbers; got .* step 7"),
     ({"means": np.zeros(2)}, r"means of Own .* \(3, 2\); got \(2,\) at step 7"),
     ({"rewards": np.zeros(2), "noise": Bernoulli()}, r"Bernoulli .* \(3,\).* step 7"),

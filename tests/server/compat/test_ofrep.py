@@ -338,7 +338,7 @@ def test_replicas_give_a_unit_the_same_flags(
     ("values", "match"),
     [
         ("{on = true}", "value for each arm; got none for 'off'"),
-        ("{on = true, off = false, of = true}", "one for 'of', which is no arm"),
+        ("{on = true, off = false, of = true}", "one for 'of', which is not an arm"),
         ("{on = true, off = 0}", "of one kind.*got booleans and whole numbers"),
         ("{on = nan, off = 1.0}", "flag.values.on must be JSON"),
         ("{on = [2026-01-01], off = []}", "flag.values.on.0 must be JSON"),
@@ -354,5 +354,5 @@ def test_values_that_are_none(tmp_path: Path, values: str, match: str) -> None:
             '"x"', "{}"
         )
     )
-    with pytest.raises(InvalidInput, match="needs arms in the same file"):
+    with pytest.raises(InvalidInput, match="requires arms in the same file"):
         read_policy(site)

@@ -218,7 +218,9 @@ def test_experts_that_join_before_and_after_know_all_arms(tmp_path: Path) -> Non
             {"expert": "fixed", "change": "added", "share": 0.3, "key": "k"},
             status=422,
         )
-        assert "experts must be able to gain arms; FunctionExperts" in refused["error"]
+        assert (
+            "experts must support additional arms; FunctionExperts" in refused["error"]
+        )
         served.post("experts", {"expert": "other", "change": "retired", "key": "k"})
         visit(served, 15, 5)
         live = bits(served.state())

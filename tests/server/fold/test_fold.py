@@ -171,7 +171,7 @@ def test_positions_that_are_refused() -> None:
         advance(store, JUDGE, restore(store, JUDGE), until=10)
     with pytest.raises(
         od.InvalidInput,
-        match=r"^policy must have the verbs init, odds and update .*; got str$",
+        match=r"^policy must have the methods init, odds and update .*; got str$",
     ):
         restore(store, "policy")  # type: ignore[arg-type]
 

@@ -95,11 +95,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"context": "home page"},
-        "context of slots must be a dict, a row of numbers or None; got 'home page'",
+        "context of slots must be a dict, a row of numbers or None, so that the slot's number can be added; got 'home page'",
     ),
     (
         {"context": [[1.0]]},
-        "context of slots must be a dict, a row of numbers or None; got [[1.0]]",
+        "context of slots must be a dict, a row of numbers or None, so that the slot's number can be added; got [[1.0]]",
     ),
     ({"context": {"x": 1e300}}, "context must hold numbers between"),
     ({"arms": None}, "arms must come with calls of experiment 'news'"),

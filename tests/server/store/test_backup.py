@@ -255,7 +255,7 @@ def test_a_backup_is_private_and_a_file_that_is_there_is_refused(
             assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
             before = (tmp_path / "backup").read_bytes()
             with pytest.raises(
-                BadFile, match="backup must be a new file; there is one"
+                BadFile, match="backup must be a new file, but it exists"
             ):
                 back_up(str(store.path), tmp_path / "backup")
             assert (tmp_path / "backup").read_bytes() == before

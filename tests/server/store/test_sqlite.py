@@ -77,7 +77,7 @@ def test_what_queues_while_the_writer_is_busy_is_one_commit(tmp_path: Path) -> N
 def test_what_json_cannot_hold_is_refused_before_it_is_queued(tmp_path: Path) -> None:
     decision = made("a").decision
     with SQLiteStore(tmp_path / "events.sqlite", policy()) as store:
-        with pytest.raises(od.InvalidInput, match="context must hold what JSON can"):
+        with pytest.raises(od.InvalidInput, match="context must contain only"):
             store.append(
                 [DecisionMade("a", decision._replace(context=object()), 0, 0.0)]
             )

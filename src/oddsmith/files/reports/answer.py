@@ -36,7 +36,7 @@ def digits(span: Span) -> int:
     """
     reach = (span.high - span.low) / 2
     near = min(span.value - span.low, span.high - span.value)
-    # a smaller distance is rounding
+    # A smaller distance is rounding.
     if reach / _FAR**3 < near < reach / _FAR:
         reach = near
     places = max(0, 1 - floor(log10(reach))) if reach > 0 else 4
@@ -62,8 +62,8 @@ def compared(
     """Return a sentence, without its full stop, about the gain of `name` over `other`;
     `how` names the method.
 
-    If the interval is above 0, the sentence has "more", below 0 "less" with the ends
-    turned round; else no difference is shown.
+    If the interval is above 0, the sentence says "more"; if it is below 0, it says
+    "less" with the ends exchanged; otherwise it says that no difference is shown.
 
     >>> compared(
     ...     "new.toml",
@@ -89,11 +89,10 @@ def compared(
 def chart(
     bars: Sequence[tuple[str, Span]], *, zero: str = "", most: float = inf
 ) -> str:
-    """Draw intervals in a terminal, one per line. A value of NaN is written as
-    refused.
+    """Draw intervals in a terminal, one per line. NaN is written as refused.
 
-    With `zero`, the axis includes 0, which is marked in every line and has this name.
-    The axis ends at `most`: a value beyond it is written after an arrow.
+    With `zero`, the axis includes 0, which is marked in every line and labelled with
+    this text. The axis ends at `most`; a value beyond it is written after an arrow.
 
     >>> print(
     ...     chart(
@@ -127,21 +126,21 @@ def chart(
 
 
 class _Axis(NamedTuple):
-    """The numbers at the two ends of a line of characters."""
+    """The range of numbers that a line of characters represents."""
 
     low: float
     high: float
 
     def at(self, number: float) -> int:
-        """The place of a number."""
+        """Return the position of a number."""
         share = 0.5
         if self.high > self.low:
             share = (number - self.low) / (self.high - self.low)
         return round(min(max(share, 0.0), 1.0) * _WIDTH)
 
     def line(self, span: Span, *, zero: bool) -> str:
-        """An interval |--o--|, with an arrow at the end where the value is beyond
-        it."""
+        """Return an interval as |--o--|, with an arrow at the end if the value is
+        beyond it."""
         cells = [" "] * (_WIDTH + 1)
         if zero:
             cells[self.at(0.0)] = ":"

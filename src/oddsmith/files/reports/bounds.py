@@ -39,15 +39,14 @@ def plot_bounds(
     priors: list[float],
     settings: Mapping[str, Any],
 ) -> None:
-    """Write a figure: left, GTS's bound for each prior; right, all algorithms at the
-    first prior.
+    """Write a figure: on the left, GTS's bound for each prior; on the right, all
+    algorithms at the first prior.
 
     `settings` are further arguments of `regret_bound` (gamma, constants, beta).
     """
     if not path.suffix:
         raise InvalidInput(
-            "plot must be a path that says its kind (.png, .svg, .pdf); got "
-            f"{str(path)!r}"
+            f"plot must be a path with a suffix (.png, .svg, .pdf); got {str(path)!r}"
         )
     plt = pyplot()
     horizons = np.unique(
@@ -62,7 +61,9 @@ def plot_bounds(
             regret_bound(loss, n_arms=n_arms, steps=t, prior=prior, **settings).bound
             for t in horizons
         ]
-        left.plot(horizons, bounds, label=f"prior of the truth {prior:g}", **_line(i))
+        left.plot(
+            horizons, bounds, label=f"prior of the right expert {prior:g}", **_line(i)
+        )
     constants = settings.get("constants", "tight")
     algorithms: dict[str, Callable[..., Bound]] = {
         f"GTS, {constants} constants": partial(regret_bound, loss, **settings),
@@ -76,9 +77,7 @@ def plot_bounds(
             bound(n_arms=n_arms, steps=t, prior=priors[0]).bound for t in horizons
         ]
         right.plot(horizons, bounds, label=name, **_line(i))
-    left.set(
-        title="What a prior is worth", ylabel=f"regret with {n_arms} arms, at most"
-    )
+    left.set(title="Effect of the prior", ylabel=f"regret with {n_arms} arms, at most")
     right.set(title=f"Algorithms over the same experts, prior {priors[0]:g}")
     for axes in (left, right):
         axes.plot(horizons, horizons, color=EDGE, ls=":", label="T: nothing is learnt")
@@ -101,7 +100,7 @@ def _write(figure: Any, path: Path) -> None:
             figure.savefig(path, dpi=130, facecolor=SHEET)
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"plot must be a path that can be written (.png, .svg, .pdf); {error}"
+            f"plot must be a writable path (.png, .svg, .pdf); {error}"
         ) from error
     finally:
         pyplot().close(figure)

@@ -1,8 +1,8 @@
 """A report as one HTML file in the style of the dashboard, with tables and figures,
 without scripts.
 
-It is read from a file, without a network; follows the reader's theme; is printed on
-white; and fits a phone.
+The page is read from a file without a network, follows the reader's theme, prints on
+white, and fits on a phone.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows of text; on a page "yes" and "no" are coloured, printed it is a
-    table for a terminal.
+    """Headers and rows of text. On a page, "yes" and "no" are coloured; printed, it is
+    a table for a terminal.
 
     >>> print(Table(("who", "regret"), (("one", "7.5"), ("another", "12.0"))))
     who      regret
@@ -57,8 +57,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, then paragraphs, figures, tables, and text as it would be printed;
-    details are folded."""
+    """A heading, then paragraphs, figures, tables, and preformatted text. Details are
+    folded."""
 
     title: str
     text: str = ""
@@ -68,7 +68,7 @@ class Section:
     folded: bool = False
 
 
-# forbid scripts and downloads, in case a name in the report contains HTML
+# Forbid scripts and downloads, in case a name in the report contains HTML.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -107,16 +107,14 @@ def render(title: str, intro: str, sections: list[Section]) -> str:
 
 
 def write(path: Path, title: str, intro: str, sections: list[Section]) -> Path:
-    """Write the page, the whole of it or nothing, and its folder if need be; the path
-    of the page."""
+    """Write the page atomically, create its folder if necessary, and return its
+    path."""
     content = render(title, intro, sections).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         disk.write(path, content)
     except (OSError, BadFile) as error:
-        raise InvalidInput(
-            f"out must be a folder that can be written to; {error}"
-        ) from error
+        raise InvalidInput(f"out must be a writable folder; {error}") from error
     return path
 
 

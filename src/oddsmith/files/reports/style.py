@@ -1,7 +1,7 @@
-"""Figures: distinguishable colours, with a line style and a marker for each, and SVG
-for pages.
+"""Style of figures: distinguishable colours, each with a line style and a marker, and
+SVG for pages.
 
-In matplotlib's SVG text remains text, colours follow the theme, and ids are unique.
+In the SVG, text stays text, colours follow the page's theme, and ids are unique.
 """
 
 import io
@@ -93,12 +93,12 @@ _CHARACTERS = 11.5  # characters of a label per inch
 
 
 def check_drawing() -> None:
-    """Raise before a long computation if figures of the report cannot be drawn."""
+    """Raise before a long computation if the figures of the report cannot be drawn."""
     import_extra("matplotlib", "reports with figures need", "lab")
 
 
 def pyplot() -> ModuleType:
-    """matplotlib.pyplot, drawing into memory."""
+    """Return matplotlib.pyplot, set up to draw into memory."""
     import_extra("matplotlib", "plots need", "lab").use("Agg")
     return import_module("matplotlib.pyplot")
 
@@ -106,11 +106,10 @@ def pyplot() -> ModuleType:
 def panels(
     n: int = 1, *, height: float = 3.6, width: float | None = None
 ) -> "tuple[list[Figure], list[Any]]":
-    """n figures with a panel each, and the panels; on a wide page they stand side by
-    side, on a narrow one below.
+    """Return n figures with one panel each, and the panels. A wide page shows them side
+    by side, a narrow one below each other.
 
-    One panel is as wide as a phone can show with letters that can be read; so are
-    several, below each other.
+    A panel is as wide as a phone can show with readable letters.
     """
     plt, figures, axes = pyplot(), [], []
     inches = width or (5.8 if n == 1 else 4.6)
@@ -148,8 +147,8 @@ def band(
 ) -> None:
     """Draw a curve with its band of two standard errors, in the i-th colour, dash and
     marker."""
-    # from the ninth line on, change dashes and markers too, so that no two lines look
-    # the same
+    # From the ninth line on, change dashes and markers too, so that no two lines look
+    # the same.
     shift = i // len(COLOURS)
     colour = COLOURS[i % len(COLOURS)]
     dashes = DASHES[(i + shift) % len(DASHES)]
@@ -171,8 +170,8 @@ def band(
 
 
 def plain(label: str, most: int = 56) -> str:
-    """Return a label for matplotlib: dollars make no formula, an underscore does not
-    hide it, and a long one loses its middle.
+    """Return a label for matplotlib: dollars do not start a formula, an underscore does
+    not hide it, and a long one is shortened in the middle.
 
     >>> plain("_$a$"), plain("a name without end", 11)
     (' _\\\\$a\\\\$', 'a nam…t end')
@@ -185,8 +184,8 @@ def plain(label: str, most: int = 56) -> str:
 
 
 def svg(figures: "list[Figure]") -> str:
-    """Return the figures as SVG text, an element each, that follows the theme of its
-    page; close the figures."""
+    """Return the figures as SVG text, one element each, that follows the theme of its
+    page. Close the figures."""
     plt = pyplot()
     elements = []
     for figure in figures:
@@ -213,7 +212,7 @@ def save(figures: "list[Figure]", path: Path) -> None:
 
 
 def _text_alternative(panel: "Axes") -> str:
-    """The title, the axes and the lines of a panel in words."""
+    """Return the title, the axes and the lines of a panel as text."""
     axes = filter(None, (panel.get_ylabel(), panel.get_xlabel()))
     _, labels = panel.get_legend_handles_labels()
     names = ", ".join(label.strip().replace("\\$", "$") for label in labels)
@@ -222,7 +221,8 @@ def _text_alternative(panel: "Axes") -> str:
 
 
 def _plain_numbers(axis: "Axis") -> None:
-    """1, 10, 100 on a log scale, with 2 and 5 between them where the range is short."""
+    """Label a log scale with 1, 10, 100, and also with 2 and 5 if the range is
+    short."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
     if isinstance(axis.get_major_locator(), FixedLocator):
@@ -238,12 +238,11 @@ def _plain_numbers(axis: "Axis") -> None:
 
 
 def themed(drawn: str, label: str) -> str:
-    """Return the SVG element of a figure, with plain attributes instead of styles, and
-    a label for screen readers.
+    """Return the SVG element of a figure, with attributes instead of styles, and a
+    label for screen readers.
 
-    A page's style sheet beats attributes, so that it can give each colour of the
-    palette its value in the dark theme; without a style sheet the figure is what was
-    drawn.
+    A page's style sheet overrides attributes, so that it can set the colours of the
+    dark theme. Without a style sheet the figure keeps its drawn colours.
     """
     root = ElementTree.fromstring(drawn)
     for parent in list(root.iter()):
@@ -273,7 +272,8 @@ def themed(drawn: str, label: str) -> str:
 
 
 def _attributes(element: ElementTree.Element) -> None:
-    """Turns styles into attributes, black into ink, and shortens numbers."""
+    """Turn styles into attributes and black into the ink colour, and shorten
+    numbers."""
     for part in element.attrib.pop("style", "").split(";"):
         name, _, value = part.partition(":")
         if name.strip() not in ("", "font-family"):
@@ -292,7 +292,7 @@ def _attributes(element: ElementTree.Element) -> None:
 
 
 def apart(svg: str, name: str) -> str:
-    """Return the same figures, each with its own ids, so that many fit on one page.
+    """Return the same figures with unique ids, so that several fit on one page.
 
     >>> apart('<svg><use href="#b" /></svg><svg><g clip-path="url(#b)" /></svg>', "f1")
     '<svg><use href="#f1-1-b" /></svg><svg><g clip-path="url(#f1-2-b)" /></svg>'
