@@ -11,6 +11,7 @@ import oddsmith as od
 from oddsmith.contexts.metrics import Metric
 from oddsmith.core.arrays import Array
 from oddsmith.evaluation import policy_odds, score_metrics, unit_log
+from oddsmith.evaluation.scorecard import metric_amounts
 from oddsmith.policies.holdout import Holdout, RampStep
 
 ARMS = ["old", "new", "other"]
@@ -131,6 +132,28 @@ def test_amounts_make_the_reward() -> None:
         "revenue": [40.0],
         "refunds": [5.0],
     }
+
+
+def test_a_declared_reward_is_the_reward() -> None:
+    """It has no amounts of its own: neither in records nor in logs."""
+    reward = Metric("reward", role="primary", cap=2.0)
+    agent = od.Agent(_policy(), 7, ARMS, metrics=[reward, REVENUE])
+    for value in (1.0, 0.0):
+        agent.learn(agent.decide(0), value, metrics={"revenue": 3})
+    with pytest.raises(od.InvalidInput, match="give it as the reward"):
+        agent.record(agent.decide(0), metrics={"reward": 1})
+    log = od.Log.of(*agent.outcomes())
+    assert log.metrics == ("revenue",)
+    assert metric_amounts(log, reward)[:2].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("amount", [1e101, np.nan, np.inf, -0.1, "3", True, None])
+def test_amounts_are_finite_numbers_in_their_range(amount: Any) -> None:
+    agent = od.Agent(_policy(), 7, ARMS, metrics=[REVENUE])
+    decision = agent.decide(0)
+    with pytest.raises(od.InvalidInput, match="metric revenue must be"):
+        agent.record(decision, metrics={"revenue": amount})
+    agent.record(decision, metrics={"revenue": -0.0})
 
 
 def test_ips_of_both_sides_from_an_agents_log_is_unbiased() -> None:

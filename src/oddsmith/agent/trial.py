@@ -204,7 +204,7 @@ class Trial:
                     [self._amounts.get(step, {}).get(name, np.nan) for step in steps]
                 )
                 for name, metric in self.metrics.items()
-                if metric.ratio is None
+                if metric.has_amounts
             }
         return Outcomes(decisions, rewards, columns)
 

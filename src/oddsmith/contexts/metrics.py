@@ -25,8 +25,8 @@ _LARGEST = 1e100
 class Metric:
     """A metric of an experiment, in its own unit.
 
-    Amounts must be in [low, high]; others raise an error. With `cap` C, evaluation uses
-    min(y, C) in place of y, because the mean of amounts without an upper end has no
+    Amounts must be in [low, high], at most 1e100; others raise an error. With `cap` C,
+    evaluation uses min(y, C) in place of y, because the mean of amounts without an upper end has no
     confidence interval. `default` counts if no amount has come when the reward of the
     decision is settled.
 
@@ -147,6 +147,12 @@ class Metric:
         return f"metrics.{self.name}.{key}"
 
     @property
+    def has_amounts(self) -> bool:
+        """Return whether decisions have amounts of it: ratios and the reward, which is
+        recorded on its own, have none."""
+        return self.ratio is None and self.name != REWARD
+
+    @property
     def top(self) -> float:
         """Return the largest value in evaluations: the cap, or the upper end."""
         return self.high if self.cap is None else self.cap
@@ -158,13 +164,8 @@ class Metric:
 
     def check(self, amount: object) -> float:
         """Return an amount as a float; raise unless it is a number in [low, high]."""
-        value = number(f"metric {self.name}", amount, low=-inf, high=inf)
-        if not (isfinite(value) and self.low <= value <= self.high):
-            raise InvalidInput(
-                f"metric {self.name} must be a number in [{self.low:g}, "
-                f"{self.high:g}]; got {value:g}"
-            )
-        return value
+        high = min(self.high, _LARGEST)
+        return number(f"metric {self.name}", amount, low=self.low, high=high)
 
     def scaled(self, amount: float) -> float:
         """Return (min(y, C) - low) / (C - low), in [0, 1], which the betting intervals
@@ -205,10 +206,12 @@ def check_amounts(
     amounts = {}
     for name, amount in given.items():
         metric = metrics.get(name)
-        if metric is None or metric.ratio is not None:
-            declared = [known for known in metrics if metrics[known].ratio is None]
+        if metric is None or not metric.has_amounts:
+            declared = [known for known in metrics if metrics[known].has_amounts]
             listed = ", ".join(declared) or "none; declare it as [metrics.NAME]"
             near = hint(str(name), declared) or "."
+            if name == REWARD:
+                near = ": give it as the reward of the decision."
             raise InvalidInput(
                 f"{name!r:.60} is not a metric{near} Declared metrics: {listed}"
             )

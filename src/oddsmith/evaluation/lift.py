@@ -1,18 +1,27 @@
-"""Lift (relative effect) from anytime-valid intervals, and sums per month."""
+"""Lift (relative effect) from anytime-valid intervals, its direction, and sums per
+month."""
 
-from typing import Any
+from math import isnan
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from oddsmith.contexts.metrics import Metric
+from oddsmith.evaluation.one_look import Effect
 from oddsmith.evaluation.paired_bets import Bounds
 
 __all__ = [
     "DAYS_PER_MONTH",
+    "Outcome",
+    "anytime_lift",
     "daily_volume",
     "lift_bounds",
+    "metric_outcome",
     "monthly_sum",
     "split_level",
 ]
+
+Outcome: TypeAlias = Literal["better", "worse", "inconclusive", "refused"]
 
 DAYS_PER_MONTH = 30.4
 _VOLUME_DAYS = 7
@@ -59,6 +68,36 @@ def _divide(difference: float, mean: float) -> float:
     if mean <= 0:
         return float("inf") if difference > 0 else float("-inf")
     return difference / mean
+
+
+def anytime_lift(
+    metric: Metric, difference: Effect, control_mean: Bounds, control_value: float
+) -> Effect:
+    """Return the lift over the control, from the difference in the metric's unit and
+    the bounds of the control's scaled mean."""
+    control = Bounds(metric.value(control_mean.low), metric.value(control_mean.high))
+    low, high = lift_bounds(Bounds(difference.low, difference.high), control)
+    if metric.low >= 0:
+        low = max(low, -1.0)
+    ratio = float("nan")
+    if control_value > 0:
+        ratio = min(max(difference.value / control_value, low), high)
+    return Effect(ratio, low, high)
+
+
+def metric_outcome(metric: Metric, difference: Effect) -> Outcome:
+    """Return whether a difference is better or worse, by the metric's direction.
+
+    >>> metric_outcome(Metric("refunds", better="lower"), Effect(0.2, 0.1, 0.3))
+    'worse'
+    """
+    low, high = difference.low, difference.high
+    if isnan(low) or isnan(high):
+        return "refused"
+    if low <= 0 <= high:
+        return "inconclusive"
+    is_better = (low > 0) == (metric.better == "higher")
+    return "better" if is_better else "worse"
 
 
 def monthly_sum(difference: float, decisions_per_day: float) -> float:

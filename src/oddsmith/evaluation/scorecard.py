@@ -14,7 +14,12 @@ from oddsmith.core.names import check_choice, hint
 from oddsmith.evaluation.diagnostics import broken_rules, check_rules, diagnose
 from oddsmith.evaluation.estimators import ips
 from oddsmith.evaluation.holdouts import compared_rows, unit_numbers
-from oddsmith.evaluation.lift import lift_bounds, split_level
+from oddsmith.evaluation.lift import (
+    Outcome,
+    anytime_lift,
+    metric_outcome,
+    split_level,
+)
 from oddsmith.evaluation.mean_units import mean_interval, mean_units
 from oddsmith.evaluation.one_look import (
     Effect,
@@ -35,7 +40,6 @@ from oddsmith.logs.table import Log
 
 __all__ = [
     "MetricResult",
-    "Outcome",
     "SCORE_INTERVALS",
     "ScoreInterval",
     "metric_amounts",
@@ -45,7 +49,6 @@ __all__ = [
 ScoreInterval: TypeAlias = Literal["anytime", "one_look"]
 SCORE_INTERVALS: tuple[ScoreInterval, ...] = ("anytime", "one_look")
 """The intervals of a scorecard: valid at every look, or at one."""
-Outcome: TypeAlias = Literal["better", "worse", "inconclusive", "refused"]
 _NAN = float("nan")
 _NO_EFFECT = Effect(_NAN, _NAN, _NAN)
 
@@ -79,13 +82,7 @@ class MetricResult(NamedTuple):
     @property
     def outcome(self) -> Outcome:
         """Whether the target is better than the control, by the metric's direction."""
-        low, high = self.difference.low, self.difference.high
-        if np.isnan(low) or np.isnan(high):
-            return "refused"
-        if low <= 0 <= high:
-            return "inconclusive"
-        is_better = (low > 0) == (self.metric.better == "higher")
-        return "better" if is_better else "worse"
+        return metric_outcome(self.metric, self.difference)
 
     @property
     def harm(self) -> Bounds:
@@ -438,13 +435,6 @@ def _score_anytime(
     if refused:
         return result
     units = mean_units(pair.control_weights[known], rows.reward)
-    mean = mean_interval(units, len(rows.reward), control_level)
-    control = Bounds(metric.low + mean.low * width, metric.low + mean.high * width)
-    lift = lift_bounds(Bounds(difference.low, difference.high), control)
-    low = lift.low
-    if metric.low >= 0:
-        low = max(low, -1.0)
-    ratio = _NAN
-    if result.control_value > 0:
-        ratio = min(max(difference.value / result.control_value, low), lift.high)
-    return result._replace(lift=Effect(ratio, low, lift.high))
+    control_mean = mean_interval(units, len(rows.reward), control_level)
+    lift = anytime_lift(metric, difference, control_mean, result.control_value)
+    return result._replace(lift=lift)

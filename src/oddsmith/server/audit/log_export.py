@@ -210,7 +210,7 @@ class _Outcomes:
         declared = {
             name: Metric.from_json(one) for name, one in reading.metrics.items()
         }
-        self._names = [name for name, one in declared.items() if one.ratio is None]
+        self._names = [name for name, one in declared.items() if one.has_amounts]
         self._defaults = {
             name: one.default
             for name, one in declared.items()

@@ -8,20 +8,18 @@ functions and rows.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from oddsmith.contexts.metrics import REWARD, Metric
+from oddsmith.contexts.metrics import REWARD, Metric, MetricRole
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import LEAST_PROPENSITY
-from oddsmith.evaluation.lift import lift_bounds, split_level
+from oddsmith.evaluation.lift import anytime_lift, split_level
 from oddsmith.evaluation.mean_units import mean_interval, mean_units, no_mean_units
 from oddsmith.evaluation.one_look import Effect
 from oddsmith.evaluation.paired_bets import (
-    Bounds,
     PairedRows,
     PairedSums,
     pair_odds,
@@ -30,9 +28,10 @@ from oddsmith.evaluation.paired_bets import (
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.amounts import Amount
 from oddsmith.server.statistics.snapshot import pack_units, unpack_units
+from oddsmith.server.statistics.units import Unit, Units
 from oddsmith.server.store.protocol import Draw
 
-__all__ = ["Comparison", "Differences", "POLICY"]
+__all__ = ["Comparison", "Differences", "POLICY", "no_sums_reason"]
 
 POLICY = "policy"
 """Name of the candidate that is the policy itself; other candidates are arms."""
@@ -57,6 +56,24 @@ class Comparison(NamedTuple):
     difference: Effect
     lift: Effect
     refused: str = ""
+
+
+def no_sums_reason(metric: Metric) -> str:
+    """Return why there are no sums of a metric; "" if there are."""
+    if metric.ratio is not None:
+        return "intervals of a ratio are for one look: evaluate the export"
+    if not metric.is_bounded:
+        return "declare a cap, which intervals at every look need"
+    return ""
+
+
+def _without_interval(
+    metric: Metric, candidate: str, rows: int, reason: str
+) -> Comparison:
+    """Return a comparison without numbers, and the reason."""
+    nan = float("nan")
+    nothing = Effect(nan, nan, nan)
+    return Comparison(metric, candidate, rows, nan, nan, nothing, nothing, reason)
 
 
 class _Row(NamedTuple):
@@ -159,45 +176,53 @@ class _Pair:
     ) -> Comparison:
         """Return the comparison at this level, anytime-valid; `mean` contains the bets
         on the control's mean."""
-        nothing = Effect(float("nan"), float("nan"), float("nan"))
         rows = self.paired.rows
-        none = Comparison(metric, candidate, rows, np.nan, np.nan, nothing, nothing)
         if rows < 2:
-            return none._replace(refused="fewer than 2 decisions have an amount")
+            reason = "fewer than 2 decisions have an amount"
+            return _without_interval(metric, candidate, rows, reason)
         if self.target.weight <= 0 or self.control.weight <= 0:
-            return none._replace(refused="no decision could have been of both sides")
-        width = metric.top - metric.low
+            reason = "no decision could have been of both sides"
+            return _without_interval(metric, candidate, rows, reason)
         target = self.target.value
         control = self.control.value
+        control_value = metric.value(control)
         difference_level, control_level = split_level(level)
         low, high = self.paired.bounds(difference_level)
         change = min(max(target - control, low), high)
-        difference = Effect(change, low, high).times(width)
-        own = mean_interval(mean.bets, rows, control_level)
-        bounds = Bounds(metric.low + own.low * width, metric.low + own.high * width)
-        lift = lift_bounds(Bounds(difference.low, difference.high), bounds)
-        lowest = max(lift.low, -1.0) if metric.low >= 0 else lift.low
-        value = metric.value(target)
-        control_value = metric.value(control)
-        ratio = float("nan")
-        if control_value > 0:
-            ratio = min(max(difference.value / control_value, lowest), lift.high)
-        return none._replace(
-            value=value,
+        difference = Effect(change, low, high).times(metric.top - metric.low)
+        control_mean = mean_interval(mean.bets, rows, control_level)
+        return Comparison(
+            metric=metric,
+            candidate=candidate,
+            rows=rows,
+            value=metric.value(target),
             control_value=control_value,
             difference=difference,
-            lift=Effect(ratio, lowest, lift.high),
+            lift=anytime_lift(metric, difference, control_mean, control_value),
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the sums as a snapshot contains them."""
+        return {
+            "rows": self.paired.rows,
+            "paired": pack_units(self.paired.units.ravel()),
+            "target": [self.target.total, self.target.weight],
+            "control": [self.control.total, self.control.weight],
+            "control_bets": pack_units(self.control.bets.ravel()),
+        }
 
-@dataclass(slots=True)
-class _Unit:
-    """A unit in a group: the share of the control when it was assigned, and its
-    totals."""
-
-    group: int
-    share: float
-    totals: dict[str, int] = field(default_factory=dict)
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "_Pair":
+        """Return the sums that `to_json` wrote."""
+        units = unpack_units(given["paired"]).reshape(PairedSums().units.shape)
+        bets = unpack_units(given["control_bets"]).reshape(no_mean_units().shape)
+        target_total, target_weight = given["target"]
+        control_total, control_weight = given["control"]
+        return cls(
+            PairedSums(given["rows"], units),
+            _Mean(target_total, target_weight),
+            _Mean(control_total, control_weight, bets),
+        )
 
 
 @dataclass(slots=True)
@@ -205,12 +230,13 @@ class Differences:
     """The comparisons of all candidates and metrics.
 
     A decision counts in a metric once it has an amount of it. If units or pages are
-    assigned to groups, a unit is one row, with the total of its amounts.
+    assigned to groups, a unit is one row, with the total of its amounts, and belongs to
+    the group of its first decision with an amount.
     """
 
     metrics: dict[str, Metric] = field(default_factory=lambda: {REWARD: _REWARD})
     pairs: dict[tuple[str, str], _Pair] = field(default_factory=dict)
-    units: dict[str, _Unit] = field(default_factory=dict)
+    units: Units = field(default_factory=Units)
     waiting: dict[tuple[str, str], list[_Row]] = field(default_factory=dict)
     scale: RewardScale = field(default_factory=lambda: _UNIT)
 
@@ -222,27 +248,25 @@ class Differences:
     ) -> "Differences":
         """Return empty sums for an experiment with these metrics, given as JSON.
 
-        The reward is a metric in the units of `scale`, unless it is declared as one.
+        The reward is a metric in the units of `scale`, whose range it has.
         """
-        read = {name: Metric.from_json(one) for name, one in metrics.items()}
-        has_primary = any(one.role == "primary" for one in read.values())
-        reward = Metric(
-            REWARD,
-            role="secondary" if has_primary else "primary",
-            low=0.0 if scale is None else scale.low,
-            high=1.0 if scale is None else scale.high,
-        )
-        return cls({REWARD: reward} | read, scale=scale or _UNIT)
+        declared = {name: Metric.from_json(one) for name, one in metrics.items()}
+        scale = scale or _UNIT
+        role: MetricRole = "primary"
+        if any(one.role == "primary" for one in declared.values()):
+            role = "secondary"
+        reward = declared.get(REWARD, Metric(REWARD, role=role))
+        # a cap may be larger than a reward, for the totals of units
+        high = max(scale.high, reward.cap or scale.high)
+        reward = replace(reward, low=scale.low, high=high)
+        return cls({REWARD: reward} | declared | {REWARD: reward}, scale=scale)
 
     def copy(self) -> "Differences":
         """Return a copy that can be changed without changing this one."""
         return Differences(
             self.metrics,
             {key: pair.copy() for key, pair in self.pairs.items()},
-            {
-                name: _Unit(unit.group, unit.share, dict(unit.totals))
-                for name, unit in self.units.items()
-            },
+            self.units.copy(),
             {key: list(rows) for key, rows in self.waiting.items()},
             self.scale,
         )
@@ -251,16 +275,16 @@ class Differences:
         """Add a reward, or replace an earlier one."""
         value = self._in_units(count.value)
         before = None if count.before is None else self._in_units(count.before)
-        self._take(REWARD, value, before, drawn, arms)
+        self._take(REWARD, count.made, value, before, drawn, arms)
 
     def count_amount(
         self, amount: Amount, drawn: Draw, arms: tuple[str, ...] | None
     ) -> None:
         """Add an amount of a metric, or replace an earlier one."""
         metric = self.metrics.get(amount.metric)
-        if metric is None or not metric.is_bounded:
+        if metric is None or no_sums_reason(metric):
             return
-        self._take(amount.metric, amount.value, amount.before, drawn, arms)
+        self._take(amount.metric, amount.made, amount.value, amount.before, drawn, arms)
 
     def _in_units(self, reward: float) -> float:
         """Convert a reward in [0, 1] to the caller's units."""
@@ -274,9 +298,13 @@ class Differences:
 
     def compare(self, metric: str, candidate: str, level: float) -> Comparison:
         """Return a comparison at this level, without waiting rows."""
+        declared = self.metrics[metric]
+        reason = no_sums_reason(declared)
+        if reason:
+            return _without_interval(declared, candidate, 0, reason)
         mean = self.pairs[metric, POLICY].control
         pair = self.pairs[metric, candidate]
-        return pair.compare(self.metrics[metric], candidate, level, mean)
+        return pair.compare(declared, candidate, level, mean)
 
     def comparisons(self, level: float) -> Iterator[Comparison]:
         """Yield all comparisons, each at this level."""
@@ -287,13 +315,14 @@ class Differences:
     def _take(
         self,
         name: str,
+        made: int,
         value: float,
         before: float | None,
         drawn: Draw,
         arms: tuple[str, ...] | None,
     ) -> None:
         if drawn.group is not None:
-            self._take_unit(name, value, before, drawn)
+            self._take_unit(name, made, value, before, drawn)
             return
         control = _control_of(drawn)
         if control is None or drawn.holdout >= 1 or drawn.odds_drawn < LEAST_PROPENSITY:
@@ -307,37 +336,54 @@ class Differences:
             candidates |= dict(zip(arms, identity, strict=False))
         for candidate, target in candidates.items():
             row = _Row(drawn.number, drawn.odds, target, control, 0.0, 1)
-            self._wait((name, candidate), row, value, before)
+            self._wait((name, candidate), row, value)
+            if before is not None:
+                self._wait((name, candidate), row, before, sign=-1)
 
     def _take_unit(
-        self, name: str, value: float, before: float | None, drawn: Draw
+        self, name: str, made: int, value: float, before: float | None, drawn: Draw
     ) -> None:
         """Change a unit's total by the change of one of its decisions."""
         share = drawn.holdout
         if not 0 < share < 1:
             return
+        place = list(self.metrics).index(name)
         group = _CONTROL if drawn.group == "control" else _TARGET
-        unit = _Unit(group, share)
+        first = Unit(group, share, made, (None,) * len(self.metrics))
+        unit = None
         if drawn.unit is not None:
-            unit = self.units.setdefault(drawn.unit, unit)
+            unit = self.units.get(drawn.unit)
         elif before is not None:
-            unit.totals[name] = _exact(before)
-        total = unit.totals.get(name)
-        now = (total or 0) + _exact(value) - _exact(before or 0.0)
-        unit.totals[name] = now
-        odds = np.array([1 - unit.share, unit.share])
-        row = _Row(unit.group, odds, _TARGET_ODDS, _CONTROL_ODDS, 0.0, 1)
-        before = None if total is None else total / _UNITS
-        self._wait((name, POLICY), row, now / _UNITS, before)
+            unit = first.with_total(place, _exact(before))
+        unit = unit or first
+        if made < unit.made:
+            self._assign_again(unit, first)
+            unit = first._replace(totals=unit.totals)
+        total = unit.totals[place]
+        new_total = (total or 0) + _exact(value) - _exact(before or 0.0)
+        if drawn.unit is not None:
+            self.units.put(drawn.unit, unit.with_total(place, new_total))
+        key = name, POLICY
+        row = _unit_row(unit)
+        self._wait(key, row, new_total / _UNITS)
+        if total is not None:
+            self._wait(key, row, total / _UNITS, sign=-1)
+
+    def _assign_again(self, unit: Unit, first: Unit) -> None:
+        """Move the totals of a unit to the group and share of an earlier decision."""
+        for name, total in zip(self.metrics, unit.totals, strict=True):
+            if total is not None:
+                key = name, POLICY
+                self._wait(key, _unit_row(first), total / _UNITS)
+                self._wait(key, _unit_row(unit), total / _UNITS, sign=-1)
 
     def _wait(
-        self, key: tuple[str, str], row: _Row, value: float, before: float | None
+        self, key: tuple[str, str], row: _Row, value: float, sign: int = 1
     ) -> None:
-        metric = self.metrics[key[0]]
+        """Add or subtract a row later, together with others."""
+        reward = self.metrics[key[0]].scaled(value)
         rows = self.waiting.setdefault(key, [])
-        rows.append(row._replace(reward=metric.scaled(value)))
-        if before is not None:
-            rows.append(row._replace(reward=metric.scaled(before), sign=-1))
+        rows.append(row._replace(reward=reward, sign=sign))
         if len(rows) >= _WAIT:
             self._settle()
 
@@ -351,42 +397,27 @@ class Differences:
 
     def to_json(self) -> dict[str, Any]:
         """Return the sums as a snapshot contains them."""
-        now = self.copy()
-        now._settle()
-        pairs = [
-            [
-                *key,
-                pair.paired.rows,
-                [pair.target.total, pair.target.weight],
-                [pair.control.total, pair.control.weight],
-                pack_units(pair.paired.units.ravel()),
-                pack_units(pair.control.bets.ravel()),
-            ]
-            for key, pair in sorted(now.pairs.items(), key=itemgetter(0))
-        ]
-        units = [
-            [name, unit.group, unit.share, unit.totals]
-            for name, unit in sorted(now.units.items(), key=itemgetter(0))
-        ]
-        metrics = {name: one.to_json() for name, one in now.metrics.items()}
-        scale = [self.scale.low, self.scale.high]
-        return {"metrics": metrics, "pairs": pairs, "units": units, "scale": scale}
+        now = self.settled_copy()
+        pairs = []
+        for key in sorted(now.pairs):
+            metric, candidate = key
+            sums = now.pairs[key].to_json()
+            pairs.append({"metric": metric, "candidate": candidate, **sums})
+        return {
+            "metrics": {name: one.to_json() for name, one in now.metrics.items()},
+            "pairs": pairs,
+            "units": now.units.to_json(),
+            "scale": [self.scale.low, self.scale.high],
+        }
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> "Differences":
         """Return the sums that `to_json` wrote."""
         low, high = given["scale"]
         read = cls.of(given["metrics"], RewardScale(low, high))
-        for name, candidate, rows, target, control, paired, bets in given["pairs"]:
-            units = unpack_units(paired).reshape(PairedSums().units.shape)
-            control_bets = unpack_units(bets).reshape(no_mean_units().shape)
-            read.pairs[name, candidate] = _Pair(
-                PairedSums(rows, units),
-                _Mean(target[0], target[1]),
-                _Mean(control[0], control[1], control_bets),
-            )
-        for name, group, share, totals in given["units"]:
-            read.units[name] = _Unit(group, share, dict(totals))
+        for one in given["pairs"]:
+            read.pairs[one["metric"], one["candidate"]] = _Pair.from_json(one)
+        read.units = Units.from_json(given["units"])
         return read
 
     def __eq__(self, other: object) -> bool:
@@ -397,6 +428,12 @@ class Differences:
 
 _TARGET_ODDS: Array = np.array([1.0, 0.0])
 _CONTROL_ODDS: Array = np.array([0.0, 1.0])
+
+
+def _unit_row(unit: Unit) -> _Row:
+    """Return the row of a unit, without a reward."""
+    odds = np.array([1 - unit.share, unit.share])
+    return _Row(unit.group, odds, _TARGET_ODDS, _CONTROL_ODDS, 0.0, 1)
 
 
 def _control_of(drawn: Draw) -> Array | None:

@@ -28,7 +28,7 @@ __all__ = ["FORM", "Sums"]
 
 _log = logging.getLogger(__name__)
 
-FORM = "series, values with weights, checks; shares of experts; choices; differences"
+FORM = "series, values with weights, checks; shares of experts; choices; differences 2"
 """Form of the sums in snapshots; sums of another form are folded again."""
 
 

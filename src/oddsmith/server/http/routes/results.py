@@ -1,15 +1,20 @@
 """The route of results: the policy against the control, by metric."""
 
 from collections.abc import Sequence
-from math import isnan
+from math import isfinite
 
-from oddsmith.contexts.metrics import Metric
+from oddsmith.evaluation.lift import metric_outcome
 from oddsmith.evaluation.one_look import Effect
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
-from oddsmith.server.statistics.differences import POLICY, Comparison, Differences
+from oddsmith.server.statistics.differences import (
+    POLICY,
+    Comparison,
+    Differences,
+    no_sums_reason,
+)
 
 __all__ = ["ROUTES", "results"]
 
@@ -28,8 +33,8 @@ async def results(experiment: Experiment, _: m.Query) -> f.ResultsAnswer:
     if experiment.assigner is not None and holdout is not None:
         share = experiment.assigner.share()
     return f.ResultsAnswer(
-        experiment.name,
-        position,
+        experiment=experiment.name,
+        position=position,
         control=None if control is None else control.name,
         holdout=share,
         by=None if holdout is None else holdout.by,
@@ -44,12 +49,13 @@ def _figures(
 ) -> list[f.MetricResult]:
     """Return the results of some candidates in all metrics; their intervals hold
     simultaneously."""
-    pairs = [
-        (metric, candidate)
-        for metric in differences.metrics.values()
-        for candidate in candidates
-        if (metric.name, candidate) in differences.pairs
-    ]
+    pairs = []
+    for metric in differences.metrics.values():
+        has_no_sums = bool(differences.pairs and no_sums_reason(metric))
+        for candidate in candidates:
+            is_explained = has_no_sums and candidate == POLICY
+            if is_explained or (metric.name, candidate) in differences.pairs:
+                pairs.append((metric, candidate))
     n_figures = len(differences.metrics) * len(candidates)
     level = 1 - (1 - _LEVEL) / max(1, n_figures)
     found = (differences.compare(metric.name, name, level) for metric, name in pairs)
@@ -59,39 +65,32 @@ def _figures(
 def _result(one: Comparison) -> f.MetricResult:
     metric = one.metric
     return f.MetricResult(
-        metric.name,
-        metric.role,
-        metric.better,
-        metric.display_unit,
-        one.candidate,
-        one.rows,
-        _number(one.value),
-        _number(one.control_value),
-        _effect(one.difference),
-        _effect(one.lift),
-        _outcome(metric, one.difference),
-        one.refused or None,
+        metric=metric.name,
+        role=metric.role,
+        better=metric.better,
+        display_unit=metric.display_unit,
+        candidate=one.candidate,
+        rows=one.rows,
+        value=_number(one.value),
+        control_value=_number(one.control_value),
+        difference=_effect(one.difference),
+        lift=_effect(one.lift),
+        outcome=metric_outcome(metric, one.difference),
+        refused=one.refused or None,
     )
-
-
-def _outcome(metric: Metric, difference: Effect) -> str:
-    if isnan(difference.low):
-        return "refused"
-    if difference.low <= 0 <= difference.high:
-        return "inconclusive"
-    is_higher = difference.low > 0
-    return "better" if is_higher == (metric.better == "higher") else "worse"
 
 
 def _effect(effect: Effect) -> f.EffectFigures:
     return f.EffectFigures(
-        _number(effect.value), _number(effect.low), _number(effect.high)
+        value=_number(effect.value),
+        low=_number(effect.low),
+        high=_number(effect.high),
     )
 
 
 def _number(value: float) -> float | None:
     """Return a number; None if it is unknown or infinite."""
-    return None if isnan(value) or value in (float("inf"), float("-inf")) else value
+    return value if isfinite(value) else None
 
 
 ROUTES = (
