@@ -26,9 +26,9 @@ class Metric:
     """A metric of an experiment, in its own unit.
 
     Amounts must be in [low, high], at most 1e100; others raise an error. With `cap` C,
-    evaluation uses min(y, C) in place of y, because the mean of amounts without an upper end has no
-    confidence interval. `default` counts if no amount has come when the reward of the
-    decision is settled.
+    evaluation uses min(y, C) in place of y, because the mean of amounts without an
+    upper end has no confidence interval. `default` counts if no amount has come when
+    the reward of the decision is settled.
 
     `better` is the direction of improvement. A guardrail has a `limit`: the largest
     accepted harm, relative to the control's value (0.1 is 10 %), or absolute if
