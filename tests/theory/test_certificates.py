@@ -10,6 +10,7 @@ import oddsmith as od
 from oddsmith.theory import conditions
 from oddsmith.theory.conditions import Certificate, certify
 from oddsmith.theory.expressions import parse_loss
+from theory.witnesses import OFF_CENTRE, plain_kappa2
 
 SAVAGE = parse_loss("exp(g)*(g - 1 - r)")  # weight e^g
 
@@ -25,7 +26,7 @@ def moments(loss: Any, f: float, g: float, rewards: tuple[float, float]) -> Any:
     share = 0.0 if low == high else (f - low) / (high - low)
     weights = np.array([1 - share, share])
     excess = np.array([float(loss(g, r) - loss(f, r)) for r in rewards])
-    return weights @ excess, weights @ excess**2
+    return sum(weights * excess), sum(weights * excess**2)
 
 
 def check_broken(found: Certificate, rel: float = 1e-9) -> Any:
@@ -84,10 +85,30 @@ def test_a_certificate_without_a_proof_has_the_same_numbers() -> None:
             else (np.exp(0.25) if name == "w_min" else np.exp(0.75))
         )
         assert getattr(found, name) == pytest.approx(expected, rel=rel), name
+    grid = np.linspace(0.25, 0.75, 21)
+    pairs = [[moments(SAVAGE, f, g, (0.0, 1.0))[0] for g in grid] for f in grid]
+    first = np.array(pairs)
+    mass = SAVAGE(grid, 0.0) - SAVAGE(grid, 1.0)
+    area = abs(mass[None, :] - mass[:, None])
+    weight = np.diff(mass) / 0.025
+    top = [max(weight[max(i - 1, 0) : i + 2]) for i in range(20)]
+    expected = plain_kappa2(grid, first, first, area, top)
+    assert found.kappa2_upper == pytest.approx(expected, rel=1e-9)
     rough = certify(lambda g, r: np.where(g < 2, (g - r) ** 2, 0.0), n=20)
     assert rough.kappa2_upper == pytest.approx(
         certify(od.square_loss, n=20).kappa2_upper, rel=1e-3
     )
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e-12, 0.0])
+def test_a_small_loss_without_a_proof(factor: float) -> None:
+    """The numbers of square loss, times a factor; nothing counts as 0 because it is
+    small."""
+    found = certify(lambda g, r: np.where(g < 2, factor * (g - r) ** 2, 0.0), n=20)
+    assert not found.holds
+    assert found.w_min == pytest.approx(2 * factor, rel=1e-4)
+    assert found.w_max == pytest.approx(2 * factor, rel=1e-4, abs=1e-300)
+    assert found.kappa2_lower == pytest.approx(4 / 3 * factor, rel=0.01)
 
 
 def test_proved_for_0_and_1_alone() -> None:
@@ -113,6 +134,11 @@ def test_a_weight_that_vanishes_counts_as_0() -> None:
         found.best()
     light = certify(parse_loss("(g-r)**2 * 0.001"), n=20)
     assert light.w_min == pytest.approx(0.002)
+    # a weight of u² + 2e-6 has a proof, and its c is none: the estimate is 0
+    thin = certify(parse_loss("g**4/4 + g**2/10**6 - r*(g**3/3 + 2*g/10**6)"), n=20)
+    assert thin.holds
+    assert thin.w_min > 0
+    assert thin.c(0.5) == thin.estimate(0.5) == 0
 
 
 def test_kappa1_by_hand() -> None:
@@ -182,31 +208,52 @@ def test_the_worst_break_on_the_grid() -> None:
     assert broken.mean == pytest.approx(worst)
 
 
-def test_the_worst_break_for_rewards_between() -> None:
-    """Over all pairs of eighths, and means between them."""
-    loss = parse_loss("(g-r**2)**2")
-    found = certify(loss, 0.25, 0.875, n=20)
+def shifted(reward: float, size: float) -> Any:
+    """Square loss and a slope for one reward: for its mean another prediction is
+    best."""
+    return lambda g, r: (g - r) ** 2 + size * g * (r == reward)
+
+
+def dented(g: Any, r: Any) -> Any:
+    """Square loss, smaller at one prediction of the grid for a reward of 1/8."""
+    return (g - r) ** 2 - 0.1 * (np.abs(g - 0.4) < 1e-9) * (r == 0.125)
+
+
+BETWEEN = {
+    "reward squared": (parse_loss("(g-r**2)**2"), 0.25, 0.875),
+    "below the range": (shifted(0.125, -0.2), 0.25, 0.75),
+    "above the range": (shifted(0.875, 0.2), 0.25, 0.75),
+    "the lowest": (shifted(0.25, -0.2), 0.25, 0.75),
+    "the highest": (shifted(0.75, 0.2), 0.25, 0.75),
+    "inside": (dented, 0.25, 0.75),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_the_worst_break_for_rewards_between(name: str) -> None:
+    """Over all pairs of eighths, and 17 means between them; the first of several."""
+    loss, low, high = BETWEEN[name]
+    found = certify(loss, low, high, n=20)
     broken = check_broken(found)
     assert found.rewards == "unit"
-    grid = np.linspace(0.25, 0.875, 21)
-    worst = 0.0
+    worst = (0.0, 0.0, 0.0, (0.0, 0.0))
     for pair in combinations_with_replacement(np.arange(9) / 8, 2):
-        means = np.linspace(0.25, 0.875, 17)
+        means = np.linspace(low, high, 17)
         means = means[(means >= pair[0]) & (means <= pair[1])]
         if pair[0] == pair[1]:
-            means = np.array([pair[0]] if 0.25 <= pair[0] <= 0.875 else [])
-        for f, g in product(means, grid):
-            worst = min(worst, moments(loss, f, g, pair)[0])
-    assert broken.mean == pytest.approx(worst)
+            means = np.array([pair[0]] if low <= pair[0] <= high else [])
+        for f, g in product(means, np.linspace(low, high, 21)):
+            mean, _ = moments(loss, f, g, pair)
+            if mean < worst[0]:
+                worst = (mean, f, g, pair)
     assert broken.condition == "C1"
+    assert broken.mean == pytest.approx(worst[0])
+    assert (broken.f, broken.g, broken.rewards) == worst[1:]
 
 
 @pytest.mark.parametrize("reward", [0.125, 0.25, 0.5, 0.875])
 def test_rewards_that_are_always_the_same(reward: float) -> None:
-    def loss(g: Any, r: Any) -> Any:
-        return (g - r) ** 2 + 0.2 * g * (r == reward)
-
-    broken = check_broken(certify(loss, n=20))
+    broken = check_broken(certify(shifted(reward, 0.2), n=20))
     assert reward in broken.rewards
 
 
@@ -225,8 +272,42 @@ def test_next_to_the_diagonal() -> None:
     assert np.abs(middles - broken.f).min() < 1e-9
     assert (found.low, found.high, found.n) == (0.25, 0.75, 20)
     assert found.scale == pytest.approx(0.5, rel=1e-3)
+    assert found.rewards == "binary"
     steep = check_broken(certify(lambda g, r: (g - r) ** 2 + g, n=10))
     assert steep.f - steep.g <= 1
+
+
+@pytest.mark.parametrize("name", OFF_CENTRE)
+def test_the_best_prediction_beside_a_mean(name: str) -> None:
+    case = OFF_CENTRE[name]
+    loss = parse_loss(case.text)
+    broken = conditions._off_centre(loss, case.edges, 1.0)
+    assert broken is not None
+    assert (broken.f, broken.g) == pytest.approx((case.f, case.g))
+    first, second = moments(loss, broken.f, broken.g, (0.0, 1.0))
+    assert (broken.mean, broken.square) == pytest.approx((first, second))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "condition"),
+    [
+        (-2e-11, 0.0, "C1"),
+        (-5e-12, 0.0, ""),
+        (0.0, 5e-6, "C4"),
+        (0.0, 5e-7, ""),
+        (conditions._TOLERANCE * 0.1, 5e-6, "C4"),
+        (2e-11, 5e-6, ""),
+    ],
+)
+def test_breaks_on_the_grid(first: float, second: float, condition: str) -> None:
+    """1e-10 and 1e-4 of a scale of 0.1 and of its square are the limits."""
+    grid = np.array([0.2, 0.7])
+    firsts, seconds = np.ones((2, 2)), np.ones((2, 2))
+    firsts[0, 1] = first
+    seconds[0, 1] = second
+    found = conditions._broken(grid, conditions._Moments(firsts, seconds), 0.1)
+    expected = (condition, 0.2, 0.7, first, second, (0.0, 1.0))
+    assert found == (expected if condition else None)
 
 
 @pytest.mark.parametrize("at", [0.31, 0.5, 0.77])
@@ -242,8 +323,38 @@ def test_a_jump_breaks_c4(at: float, size: float) -> None:
     broken = check_broken(found, rel=1e-3)
     assert broken.condition == "C4"
     assert broken.f <= at < broken.g
-    assert broken.g - broken.f < 1e-9
+    assert broken.g - broken.f == pytest.approx(0.05 / 2**30)
     assert found.scale == pytest.approx(1 + size * max(at, 1 - at), rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("places", "steep", "at"),
+    [
+        ([0.31], 0.0, 0.31),
+        ([0.51, 0.54], 0.0, 0.51),
+        ([0.31, 0.72, 0.74], 0.0, 0.72),
+        ([0.0], 0.0, None),
+        ([np.nextafter(1, 0)], 0.0, None),
+        ([0.71], 0.35, 0.71),
+        ([0.71], 0.4, None),
+    ],
+)
+def test_which_jump_is_found(places: list[float], steep: float, at: Any) -> None:
+    """The first of the larger ones in a cell, neither at 0 nor at 1, in one of the
+    eight steepest cells."""
+
+    def loss(g: Any, r: Any) -> Any:
+        count = sum(np.asarray(g) > place for place in places)
+        return (1 - 2 * r) * (count / 8 + 10 * np.minimum(g, steep))
+
+    grid = np.linspace(0, 1, 21)
+    broken = conditions._jump(loss, grid, loss(grid, 1.0), loss(grid, 0.0), 1.0)
+    if at is None:
+        assert broken is None
+    else:
+        assert broken is not None
+        assert broken.condition == "C4"
+        assert broken.f <= at < broken.g
 
 
 def test_a_jump_of_the_grid_breaks_c4() -> None:
@@ -258,7 +369,9 @@ def test_a_jump_of_the_grid_breaks_c4() -> None:
 @pytest.mark.parametrize(("low", "high", "g"), [(0.0, 0.5, 0.0), (0.5, 1.0, 1.0)])
 def test_losses_without_a_bound_break_c3(low: float, high: float, g: float) -> None:
     with np.errstate(divide="ignore"):
-        found = certify(od.log_loss, low, high, n=20)
+        found = certify(od.log_loss, low, high, n=20, rewards="binary")
+    assert found.loss is od.log_loss
+    assert found.rewards == "binary"
     broken = found.counterexample
     assert broken is not None
     middle = (low + high) / 2
@@ -273,8 +386,11 @@ def test_what_breaks_for_certain_is_refuted() -> None:
         "-(g**2/2 - 0.0015*(1e-6 + (g-0.31)**2)**0.5)"
         " - (g - 0.0015*(g-0.31)/(1e-6 + (g-0.31)**2)**0.5)*(r - g)"
     )
-    found = certify(hole, n=20)
+    found = certify(hole, n=20, rewards="binary")
     broken = check_broken(found, rel=1e-6)
+    assert found.rewards == "binary"
+    grid = np.linspace(0, 1, 21)
+    assert found.scale == max(np.ptp(hole(grid, 0.0)), np.ptp(hole(grid, 1.0)))
     assert broken.condition == "C1"
     assert broken.mean < 0
     assert abs(broken.f - 0.31) < 0.002
@@ -292,3 +408,4 @@ def test_wrong_options(options: Any, message: str) -> None:
     with pytest.raises(od.InvalidInput, match=message):
         certify(od.square_loss, **options)
     assert certify(od.square_loss, n=10).n == 10
+    assert certify(od.square_loss).n == 400
