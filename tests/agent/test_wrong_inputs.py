@@ -322,7 +322,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "stack of other arms": (
         InvalidInput,
-        "banks must agree on the arms",
+        "banks must have the same arms",
         lambda: od.stack(model(Square()), od.ModelExperts({"n": Square()}, ("p", "q"))),
     ),
     "cover radius 0": (

@@ -215,7 +215,7 @@ def test_predictions_must_be_finite(value: float, any_kernels: str) -> None:
     )
     predictions = np.array([[0.1, value], [0.5, np.nan]])
     with pytest.raises(
-        od.errors.ExpertFailed, match="experts must give finite numbers"
+        od.errors.ExpertFailed, match="experts must return finite numbers"
     ):
         policy.odds(policy.init(), predictions)
 

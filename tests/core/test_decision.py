@@ -222,7 +222,7 @@ def test_only_decisions_of_one_shape_are_stacked() -> None:
     ):
         od.Decision.stack([])
     with pytest.raises(
-        od.InvalidInput, match=r"^decisions must be what decide gave back; got str$"
+        od.InvalidInput, match=r"^decisions must be results of decide; got str$"
     ):
         od.Decision.stack([one, "two"])  # type: ignore[list-item]
     with pytest.raises(

@@ -277,7 +277,7 @@ class TestOnnx:
             bank.predict((), table.astype(object).assign(b="Rome"))
         with pytest.raises(
             od.InvalidInput,
-            match=r"got a dict: ask the experts through Encoded\(experts, schema\)",
+            match=r"got a dict: use Encoded\(experts, schema\)",
         ):
             # whose order means nothing
             bank.predict((), {"b": 1.0, "a": 2.0, "c": 3.0, "d": 4.0})

@@ -52,7 +52,7 @@ def test_the_order_of_a_dict_changes_nothing() -> None:
 
 def test_a_model_fitted_on_an_array_refuses_dicts() -> None:
     experts = bank(LogisticRegression().fit(TRAIN[["age"]].to_numpy(), CLASSES))
-    with pytest.raises(od.InvalidInput, match="got a dict, whose order means nothing"):
+    with pytest.raises(od.InvalidInput, match="got a dict, whose order is undefined"):
         experts.predict((), {"age": 1.0})
 
 

@@ -37,7 +37,7 @@ def test_refusals_say_how_such_a_model_is_asked() -> None:
         od.Agent(policy, seed=7).decide({"age": 50, "offer": "gift"})
     with pytest.raises(
         od.InvalidInput,
-        match=r"^arm_features must be numbers; got DataFrame .*; where models .*"
+        match=r"^arm_features must be numbers; got DataFrame .*; if models .*"
         + BY_NAME,
     ):
         od.ModelExperts(

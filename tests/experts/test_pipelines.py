@@ -203,6 +203,6 @@ def test_a_booster_of_an_array_has_no_names() -> None:
             )
         }
     )
-    with pytest.raises(od.InvalidInput, match="got a dict, whose order means nothing"):
+    with pytest.raises(od.InvalidInput, match="got a dict, whose order is undefined"):
         bank.predict((), od.make_offer({"hour": 9.0}, {"a": {"age_h": 2.0}}))
     assert bank.predict((), od.make_offer([9.0], {"a": [2.0]})).shape == (1, 1)

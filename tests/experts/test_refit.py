@@ -268,7 +268,7 @@ FAILURES: dict[str, tuple[Any, str]] = {
     ),
     "nan": (
         Touchy(answer=lambda rows: np.full(len(rows), np.nan)),
-        "'bad' must give finite numbers; got nan",
+        "'bad' must return finite numbers; got nan",
     ),
     "text": (
         Touchy(answer=lambda rows: ["?"] * len(rows)),

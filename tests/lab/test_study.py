@@ -209,7 +209,7 @@ def world(kind: str) -> str:
         ),
         (
             world("'classification'\ndata = 'iris'\nmodels = ['llm']"),
-            f"worlds.w.models must be of {', '.join(MODELS)}",
+            f"worlds.w.models must be among {', '.join(MODELS)}",
         ),
         ("seeds = [true]\n" + BASE, "seeds must be a list of whole numbers"),
         (f"seeds = [{2**70}]\n" + BASE, "seeds must be a list of whole numbers"),

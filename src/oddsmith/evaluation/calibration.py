@@ -138,7 +138,7 @@ class CalibrationMonitor:
         predictions at decision time."""
         if not isinstance(decision, Decision):
             raise InvalidInput(
-                f"decision must be what decide gave back; got {type(decision).__name__}"
+                f"decision must be the result of decide; got {type(decision).__name__}"
             )
         rewards = np.asarray(check_rewards(decision, reward))
         advice = self._advice(decision.advice, state.log_peak.shape)

@@ -1,12 +1,12 @@
 """Probability that each of several independent arms is the best, by quadrature: exact
 propensities of Thompson sampling.
 
-Pr(a) = ∫ p_a(x) Π_{b≠a} F_b(x) dx. The line is cut into cells no wider than the
-standard deviation of any arm that has mass there, so that no density changes much in a
-cell, even if the arms' scales differ 1,000-fold. Every cell has five Gauss-Legendre
-nodes; the distribution functions are the running integrals of the densities at the same
-nodes. The returned odds are normalised, and arms are drawn from exactly these; they
-differ from Thompson's rule by less than 1e-6.
+Pr(a) = ∫ p_a(x) Π_{b≠a} F_b(x) dx. The line is divided into cells that are no wider
+than the standard deviation of any arm with mass in them, so that no density changes
+much within a cell, even if the arms' scales differ 1,000-fold. Every cell has five
+Gauss-Legendre nodes; the distribution functions are running integrals of the densities
+at the same nodes. The returned propensities are normalised, and arms are drawn from
+exactly these; they differ from those of exact Thompson sampling by less than 1e-6.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def normal_best(
     """Return the probability (…, K) that each of several independent normals is the
     largest; with `optimist`, of max(draw, mean).
 
-    A standard deviation of 0 is a sure value. Ties share.
+    A standard deviation of 0 means a certain value. Tied arms share the probability.
 
     >>> normal_best(np.array([0.0, 0.0, -9.0]), np.array([1.0, 1.0, 1e-3])).round(6)
     array([0.5, 0.5, 0. ])
@@ -76,7 +76,7 @@ def normal_best(
     sds = np.asarray(sds, dtype=np.float64)
     gap = means.max(axis=-1) - means.min(axis=-1)
     spread = np.maximum(gap, sds.max(axis=-1))[..., None]
-    # replace a standard deviation of 0 by a tiny one
+    # Replace a standard deviation of 0 by a tiny one.
     narrow = 1e-9 * np.where(spread > 0, spread, 1.0)
     kind = OPTIMIST if optimist else NORMAL
     return _best(kind, means, np.maximum(sds, narrow), eligible)
@@ -95,8 +95,8 @@ def beta_best(a: Array, b: Array, eligible: Bools | None = None) -> Array:
 
 
 def _best(kind: int, first: Array, second: Array, eligible: Bools | None) -> Array:
-    """Compute the rows of arms, each with its mask, by compiled code if available, else
-    by numpy."""
+    """Compute the rows of arms, each with its mask, by compiled code if available,
+    otherwise by numpy."""
     if eligible is None and first.ndim == 1 and first.shape == second.shape:
         single: Array = _odds(kind, first[None], second[None])[0]
         return single
@@ -148,11 +148,11 @@ def _compiled() -> Callable[[int, Array, Array, Array], None]:
 
 def ranges(kind: int, first: Array, second: Array) -> Array:
     """Return seven numbers per arm (…, 7): mode, cell width near it, largest distance
-    that counts as near, largest cell left and right, and both ends.
+    that counts as near, largest cell to the left and to the right, and both ends.
 
-    A normal's tail may be cut more and more coarsely. The log-odds of Beta(a, b) bend
-    within a few units of their mode, however wide they are, and then fall like exp(a x)
-    to the left and exp(-b x) to the right."""
+    The tails of a normal distribution may have wider and wider cells. The log-odds of
+    Beta(a, b) bend within a few units of their mode, even if they are wide, and then
+    fall like exp(a x) to the left and exp(-b x) to the right."""
     if kind != BETA:
         reach = REACH * second
         unbounded = np.full_like(first, np.inf)
@@ -168,7 +168,7 @@ def ranges(kind: int, first: Array, second: Array) -> Array:
         return np.stack(columns, axis=-1)
     from scipy.special import zeta
 
-    # zeta(2, ·) is the trigamma function ψ'
+    # zeta(2, ·) is the trigamma function ψ'.
     mode = np.log(first) - np.log(second)
     sd = np.sqrt(zeta(2.0, first) + zeta(2.0, second))
     reach = np.minimum(REACH * sd, 8.0)
@@ -190,8 +190,8 @@ def _cuts(kind: int, first: Array, second: Array) -> Array:
     """Return the cell borders (rows, cuts), starting at the leftmost end. Each cell is
     as wide as the narrowest arm allows.
 
-    Beyond an arm's right end, it allows any width; a finished row repeats its end, in
-    cells of no width.
+    Beyond its right end, an arm allows any width. A finished row repeats its end, in
+    cells of width 0.
     """
     columns = np.moveaxis(ranges(kind, first, second), -1, 0)
     mode, width, near, widest_left, widest_right, left, right = columns
@@ -205,7 +205,7 @@ def _cuts(kind: int, first: Array, second: Array) -> Array:
         cell = np.where(beyond > 0, tail_cell, width)
         cell = np.where(x < right, cell, np.inf)
         allowed = np.where(x < left, left - x, cell)
-        # the distribution jumps at its mean, so a cell must end there
+        # The distribution jumps at its mean, so a cell must end there.
         if kind == OPTIMIST:
             allowed = np.where(x < mode, np.minimum(allowed, mode - x), allowed)
         step = allowed.min(axis=1, keepdims=True)
@@ -269,7 +269,7 @@ def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
     if kind == OPTIMIST:
         start = start + 0.5 * (cuts[:, None, :-1] >= first[..., None])
     up_to = start[..., None] + dense @ PARTIAL.T
-    # products over all earlier and over all later arms, per arm
+    # Products over all earlier and over all later arms, per arm.
     ones = np.ones_like(up_to[:, :1])
     ahead = np.cumprod(np.concatenate([ones, up_to[:, :-1]], axis=1), axis=1)
     behind = np.cumprod(np.concatenate([ones, up_to[:, :0:-1]], axis=1), axis=1)
@@ -283,14 +283,15 @@ def _by_cells(kind: int, first: Array, second: Array, cuts: Array) -> Array:
 
 
 def _atoms(means: Array, sds: Array) -> Array:
-    """Return the probability that an optimist's arm wins with its mean: 1/2, if all
-    others are below it.
+    """Return the probability that an optimist's arm wins with its mean, which is 1/2 if
+    the means of all others are smaller.
 
-    Arms with the same mean stand together with probability 1/2 each, and then share.
+    Arms with the same mean are at this mean with probability 1/2 each; those that are
+    share the win.
     """
     from scipy.special import ndtr
 
-    # mean of arm a next to that of arm b, shape (rows, a, b)
+    # Mean of arm a next to that of arm b, shape (rows, a, b).
     at = means[:, :, None]
     other = means[:, None, :]
     same = at == other

@@ -19,8 +19,8 @@ class Clipped(Wrapper):
     """Clip the predictions of `experts` to [low, high]. Votes are computed before
     clipping, which would create ties.
 
-    Under log loss a prediction of 0 or 1 that turns out wrong ends an expert for good.
-    Clipped, it costs ln(1 / low), 9.2 unless given, and the expert can come back.
+    Under log loss, a wrong prediction of 0 or 1 sets the expert's weight to 0 for good.
+    Clipped, it costs ln(1 / low), by default 9.2, and the expert can recover.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> predictions, ballots = Clipped(GivenExperts(["bold"])).advise(
@@ -58,13 +58,13 @@ class Clipped(Wrapper):
         if predictions.size:
             lowest = np.minimum.reduce(predictions, axis=None)
             highest = np.maximum.reduce(predictions, axis=None)
-            # fast path: most calls have nothing to clip
+            # Fast path: most calls have nothing to clip.
             if self.low <= lowest <= highest <= self.high:
                 return predictions
-        # reject infinite predictions, because clipping would hide the error
+        # Reject infinite predictions, because clipping would hide the error.
         if np.isinf(predictions).any():
             raise ExpertFailed(
-                "Clipped experts must give finite numbers; got an infinite one",
+                "Clipped experts must return finite numbers; got an infinite one",
                 kind="values",
             )
         return np.clip(predictions, self.low, self.high)

@@ -1,4 +1,4 @@
-"""Covers: finite sets of weight vectors that have a member within `radius` of every
+"""Covers: finite sets of weight vectors that contain a vector within `radius` of every
 vector of a class."""
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from oddsmith.core.errors import InvalidInput, TooLarge
 __all__ = ["Cover", "ball_cover", "grid_cover"]
 
 _GIB = 2**30
-# bytes of memory per coordinate while building a cover: lattice, copy and points
+# Bytes of memory per coordinate while building a cover: lattice, copy and points.
 _COORDINATE = 24
 _HUGE = 1e100
 
@@ -22,10 +22,10 @@ class Cover(NamedTuple):
     """Points (N, d) such that every vector of the class is within Euclidean distance
     `radius` of one of them.
 
-    `n` is the number of points, `bound` the volumetric bound (1 + 2B/ε)^d of the ball
-    of radius B around the class. With features of norm at most 1 the predictions of a
-    linear class are then covered to ±radius, those of a logistic class to ±radius/4
-    (theory 5.7).
+    `n` is the number of points, `bound` the volumetric bound (1 + 2B/ε)^d for the ball
+    of radius B around the class. With features of norm at most 1, the points cover the
+    predictions of a linear class to ±radius, and those of a logistic class to ±radius/4
+    (docs/math 5.7).
     """
 
     points: Array
@@ -79,8 +79,8 @@ def ball_cover(dim: int, bound: float, *, radius: float, memory: int = _GIB) -> 
     """Return a cover of the ball ‖θ‖ <= bound in `dim` dimensions: the cells of a cubic
     grid that meet the ball, with centres projected onto it.
 
-    Pulling a centre onto the ball (a convex set) brings it nearer to every point of the
-    ball, so the radius holds.
+    Projecting a centre onto the ball, a convex set, moves it closer to every point of
+    the ball, so the radius still holds.
 
     >>> cover = ball_cover(2, 1.0, radius=0.5)
     >>> cover.n, round(cover.bound)
@@ -117,23 +117,23 @@ def _reach(dim: int, bound: float, radius: float) -> tuple[float, int]:
 
 
 def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
-    """Return the number of cells centred at side · ℤ^d that meet the ball: lattice
-    points by sums of squares (exact below 2^53).
+    """Return the number of cells centred at side · ℤ^d that meet the ball, by counting
+    lattice points through sums of squares (exact below 2^53).
 
-    The nearest point of cell k to the origin is max(|k| - 1/2, 0) away along an axis:
-    (2|k| - 1)² in quarter units.
+    The point of cell k nearest to the origin is max(|k| - 1/2, 0) away along an axis:
+    (2|k| - 1)² in units of a quarter.
     """
     if radius >= bound:
         return 1
     _, limit = _reach(dim, bound, radius)
-    # the table would be too long: bound the count by a cube, which is enough to raise
-    # an error
+    # The table would be too long: bound the count by a cube, which is enough to raise
+    # an error.
     if limit > 1_000_000:
         base = np.sqrt(float(limit)) + 3.0
         return int(min(base ** min(dim, 40), _HUGE))
     most = int((np.sqrt(limit) + 1) / 2)
     squares = [(2 * k - 1) ** 2 for k in range(1, most + 1)]
-    # ways[s]: number of choices for the axes off centre whose squares sum to s
+    # ways[s] is the number of choices for the axes off centre whose squares sum to s.
     ways = np.zeros(limit + 1)
     ways[0] = 1.0
     total = 0.0
@@ -149,8 +149,8 @@ def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
 
 
 def _cell_centres(dim: int, bound: float, radius: float) -> Array:
-    """Return the centres of the cells that meet the ball, axis by axis, without the
-    cells that are outside already."""
+    """Return the centres of the cells that meet the ball. They are built axis by axis,
+    leaving out cells that are already outside."""
     if radius >= bound:
         return np.zeros((1, dim))
     side, limit = _reach(dim, bound, radius)

@@ -21,8 +21,8 @@ class Encoded(Wrapper):
     """Pass `schema.encode(context)` to `experts`, so that dicts and rows of data frames
     become numbers.
 
-    Where arms come with the call, they get a row for each arm: the numbers of the
-    context, then the numbers of the arm's features by `arm_schema`.
+    If arms are passed in the call, each arm gets a row: the numbers of the context,
+    then those of its features, encoded by `arm_schema`.
 
     >>> import numpy as np
     >>> from oddsmith.experts.linear import LinearExperts
@@ -65,8 +65,8 @@ class Encoded(Wrapper):
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """Call the compiled twin of the bank inside. A bank without one returns None,
-        because a second encoding of the context would cost more."""
+        """Call the compiled function of the inner bank. If it has none, return None,
+        because encoding the context a second time would cost more."""
         is_compiled = kernels.compiled() is not None
         if not is_compiled or type(self.experts).advise is not Experts.advise:
             return None

@@ -22,7 +22,7 @@ class GivenExperts(Experts):
     """Experts whose predictions are passed as the context (…, N, K), for models that
     run elsewhere.
 
-    Where arms come with the call, a column for each of them, in the offer's order.
+    If arms are passed in the call, there is one column per arm, in the offer's order.
 
     >>> GivenExperts(["old", "new"]).predict((), [[0.1, 0.3], [0.2, 0.1]])
     array([[0.1, 0.3],
@@ -44,7 +44,7 @@ class GivenExperts(Experts):
         if is_array and context.shape[-2:-1] == (n_experts,):
             predictions: Array = context
             return predictions
-        rows = numbers(context, "give a row of numbers for each expert, one per arm")
+        rows = numbers(context, "pass a row of numbers for each expert, one per arm")
         return as_predictions(
             rows, n_experts=n_experts, source="the context of GivenExperts"
         )

@@ -15,8 +15,8 @@ from oddsmith.core.experts import failure_of
 __all__ = ["FittedModel", "Refits", "TrainingRows", "settings", "unfitted"]
 
 TrainingRows: TypeAlias = tuple[Array, Array]
-"""The rows (n, m) and rewards (n) that a model is fitted to."""
-# maximum number of cached fits: one per agent that shares the policy
+"""The rows (n, m) and rewards (n) for fitting a model."""
+# Maximum number of cached fits, for several agents that share the policy.
 _MOST_FITS = 4
 
 
@@ -41,13 +41,13 @@ class FittedModel(NamedTuple):
         if mean.shape not in ((len(x),), (len(x), 1)):
             wanted = f"one number per row, {len(x)} of them"
             raise ExpertFailed(
-                f"model {self.name!r} must give {wanted}; got {mean.shape}",
+                f"model {self.name!r} must return {wanted}; got {mean.shape}",
                 kind="shape",
             )
         if not np.isfinite(mean).all():
             got = mean[~np.isfinite(mean)][0]
             raise ExpertFailed(
-                f"model {self.name!r} must give finite numbers; got {got}",
+                f"model {self.name!r} must return finite numbers; got {got}",
                 kind="values",
             )
         return mean.reshape(-1)
@@ -64,7 +64,7 @@ class Refits:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
-        # do not pickle the cache: another process fits again
+        # Do not pickle the cache: another process fits again.
         return Refits, (self.name, self.model)
 
     def at(self, digest: bytes, table: Callable[[], TrainingRows]) -> FittedModel:
@@ -74,7 +74,7 @@ class Refits:
             fit = self._fits.pop(digest, None)
             if fit is None:
                 fit = self._fit(*table())
-            # move to the end: the first entry is the least recently used
+            # Move it to the end, so that the first entry is the least recently used.
             self._fits[digest] = fit
             if len(self._fits) > _MOST_FITS:
                 del self._fits[next(iter(self._fits))]
@@ -129,8 +129,8 @@ def _copy(model: Any) -> Any:
 
 
 def settings(value: Any) -> str:
-    """Return parameters as text, the same in every process; a value that is neither
-    number, text nor model is written as its name.
+    """Return parameters as text, the same in every process. A value that is not a
+    number, text or model is written as its name.
 
     >>> settings({"depth": 3, "loss": np.log, "seeds": (1, None)})
     '(depth=3, loss=log, seeds=[1, None])'
@@ -151,7 +151,7 @@ def settings(value: Any) -> str:
 
 def _substitutes(model: Any, x: Array) -> Array:
     """Return the substitute for missing numbers per column: NaN if the model accepts
-    it, else the column's mean, or 0 for an empty column."""
+    it, otherwise the column's mean, or 0 for an empty column."""
     takes_nan = False
     if hasattr(model, "__sklearn_tags__"):
         takes_nan = bool(model.__sklearn_tags__().input_tags.allow_nan)

@@ -38,12 +38,12 @@ class FunctionExperts(Experts):
     """Experts from functions: `f(context, arm)` returns one number, `f(context)`
     returns all K numbers.
 
-    `arm` is the arm's name. Without `arms`, they come with the call, and `f(context,
-    arm, features)` gets the features of each (None without any). One context is a
-    number, a string, a dict, a 1-D array or a row of a data frame; a list, a 2-D array
-    or a data frame is a batch, and each function is called once per row. Rows of data
-    frames are dicts, with None where a value is missing. An exception becomes
-    ExpertFailed, with the function's name and the first line.
+    `arm` is the arm's name. Without `arms`, the arms are passed in each call, and
+    `f(context, arm, features)` receives the features of each (None if there are none).
+    A single context is a number, a string, a dict, a 1-D array or a row of a data
+    frame; a list, a 2-D array or a data frame is a batch, and each function is called
+    once per row. Rows of data frames become dicts, with None for missing values. An
+    exception becomes ExpertFailed, with the function's name and the first line.
 
     >>> def night_owl(context, arm):
     ...     return context["hour"] / 24 if arm == "late" else 0.4
@@ -72,7 +72,7 @@ class FunctionExperts(Experts):
         for name, arity in arities.items():
             if arity not in allowed:
                 raise InvalidInput(
-                    f"functions must take {_TAKES[len(allowed)]}; got {name!r} which "
+                    f"functions must take {_TAKES[len(allowed)]}; got {name!r}, which "
                     "takes neither"
                 )
         object.__setattr__(self, "functions", dict(self.functions))
@@ -149,7 +149,7 @@ class FunctionExperts(Experts):
         if values.shape != (len(offer.arms),):
             wanted = f"{len(offer.arms)} numbers, one per arm"
             raise ExpertFailed(
-                f"expert {name!r} must give {wanted}; got shape {values.shape}",
+                f"expert {name!r} must return {wanted}; got shape {values.shape}",
                 kind="shape",
             )
         return values

@@ -24,13 +24,13 @@ LinkName = Literal["logistic", "identity", "probit"]
 
 @dataclass(frozen=True, eq=False)
 class LinearExperts(Experts):
-    """f_i(x, a) = link(θ_i · φ(x, a)), one expert for each weight vector.
+    """Linear models f_i(x, a) = link(θ_i · φ(x, a)), one expert for each weight vector.
 
-    `weights` (N, d), or a `Cover` (expert i is its point i): the context is the
-    features of every arm, (…, K, d). `weights` (N, K, d): the context is (…, d), and
-    every arm has weights of its own. NaN in a feature means no prediction for that arm.
-    float32 weights give float32 predictions. With names of `arms`, weights and contexts
-    for another number of arms are refused.
+    With `weights` (N, d), or a `Cover` (expert i is its point i), the context is the
+    features of every arm, (…, K, d). With `weights` (N, K, d), the context is (…, d),
+    and every arm has its own weights. NaN in a feature means no prediction for that
+    arm. float32 weights give float32 predictions. If `arms` are named, weights and
+    contexts for another number of arms raise an error.
 
     >>> bank = LinearExperts(np.array([[1.0, 0.0], [0.0, 2.0]]), link="identity")
     >>> bank.predict((), np.array([[0.1, 0.2], [0.3, 0.1]]))
@@ -73,8 +73,8 @@ class LinearExperts(Experts):
                     f"weights must be for the {len(arms)} arms; got shape "
                     f"{checked.shape}"
                 )
-        # shape (d, N), so that a decision is one matrix product; (d, K·N) with arms
-        # first if weights differ per arm
+        # Shape (d, N), so that a decision is one matrix product; (d, K·N) with arms
+        # first if weights differ per arm.
         columns = checked.T
         if checked.ndim == 3:
             columns = checked.transpose(2, 1, 0).reshape(checked.shape[2], -1)
@@ -102,8 +102,8 @@ class LinearExperts(Experts):
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """Compute scores, link and vote in one compiled call for one decision of
-        logistic experts; otherwise as other banks."""
+        """Compute scores, link and vote in one compiled call for a single decision of
+        logistic experts; otherwise like other banks."""
         is_plain = (
             self.link == "logistic"
             and eligible is None
@@ -114,7 +114,7 @@ class LinearExperts(Experts):
         compiled = kernels.compiled() if is_plain else None
         if compiled is not None:
             features = self._features(context)
-            # shape (K, d), or (d,) if all arms share the weights
+            # Shape (K, d), or (d,) if every arm has its own weights.
             n_axes = 2 if self.weights.ndim == 2 else 1
             if features.ndim == n_axes and features.flags.c_contiguous:
                 result: AdviceAndOdds | None = compiled.vote_logistic(
@@ -125,17 +125,17 @@ class LinearExperts(Experts):
         return super().advise_and_mix(state, context, log_weights, gamma, eligible)
 
     def _predict_offer(self, offer: AnyOffer) -> Array:
-        """Return predictions of arms that come with the call; a row's score depends on
-        that row alone."""
+        """Return predictions for arms that are passed in the call. A row's score
+        depends only on that row."""
         if not self.takes_offers:
-            refuse_offer(self, offer, "give weights (N, d), and no arms")
+            refuse_offer(self, offer, "use weights (N, d) without arms")
         features = self._features(arm_rows(offer))
         scores = row_products(features, self._columns)
         return _LINKS[self.link](scores).swapaxes(-1, -2)
 
     def _features(self, context: Context) -> Array:
-        """Return the context as an array (…, K, d), or (…, d) where every arm has
-        weights of its own."""
+        """Return the context as an array (…, K, d), or (…, d) if every arm has its own
+        weights."""
         columns = self._columns
         if type(context) is np.ndarray and context.dtype == columns.dtype:
             features = context
@@ -160,7 +160,7 @@ class LinearExperts(Experts):
         return features
 
     def _as_floats(self, context: Context) -> Array:
-        instead = "ask the experts through Encoded(experts, schema), which reads names"
+        instead = "use Encoded(experts, schema), which reads names"
         return numbers(context, instead).astype(self.weights.dtype, copy=False)
 
 

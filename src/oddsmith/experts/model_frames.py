@@ -1,4 +1,4 @@
-"""Conversion of named contexts to data frames with the columns that a model was fitted
+"""Convert contexts with names to data frames with the columns that a model was fitted
 on."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,8 +18,8 @@ def as_frame(contexts: Context) -> Any:
     """Return contexts with names as a data frame: polars frames unchanged, everything
     else in pandas, NaN for missing.
 
-    A single row has the types that it has in a batch. Dicts have no order: their
-    columns are sorted, and marked as unordered.
+    A single row has the same types as in a batch. Dicts have no order, so their columns
+    are sorted and marked as unordered.
     """
     if is_table(contexts) and hasattr(contexts, "to_dicts"):
         return contexts
@@ -39,12 +39,12 @@ def as_frame(contexts: Context) -> Any:
     for row in each:
         if not isinstance(row, Mapping):
             raise InvalidInput(
-                f"contexts must be in one form; got a dict and {short_repr(row)}: "
-                "bring dicts or arrays"
+                f"contexts must have one form; got a dict and {short_repr(row)}: pass "
+                "only dicts or only arrays"
             )
         records.append({n: np.nan if missing(v) else v for n, v in row.items()})
     frame = _convert(lambda: pd.DataFrame(records))
-    # empty columns become object, which suits numbers and text
+    # Empty columns become object, which suits numbers and text.
     empty = [name for name in frame.columns if frame[name].isna().all()]
     frame = frame.astype(dict.fromkeys(empty, object))
     if all(isinstance(row, NamedRow) for row in each):
@@ -55,19 +55,20 @@ def as_frame(contexts: Context) -> Any:
 
 
 def _convert(convert: Callable[[], Any]) -> Any:
-    """Return a frame that pandas makes; refuse contexts that it cannot hold."""
+    """Return a frame that pandas makes; raise for contexts that pandas does not
+    support."""
     try:
         return convert()
     except Exception as error:  # pyarrow and pandas raise various errors
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise InvalidInput(
-            f"contexts must be what a pandas frame can hold; {why:.160}"
+            f"contexts must be values that a pandas frame supports; {why:.160}"
         ) from error
 
 
 def _with_nan(frame: Any) -> Any:
-    """Return a pandas frame whose missing values are NaN, in columns of numpy's types,
-    for models."""
+    """Return a pandas frame with NaN for missing values and with numpy's types, for
+    models."""
     changed = {}
     for place, (name, dtype) in enumerate(
         zip(frame.columns, frame.dtypes, strict=True)
@@ -91,8 +92,8 @@ def _with_nan(frame: Any) -> Any:
 
 
 def order_columns(frame: Any, model: object) -> Any:
-    """Return the columns that a model was fitted on, in its order; NaN in columns that
-    the frame lacks."""
+    """Return the columns that a model was fitted on, in its order, with NaN in columns
+    that the frame lacks."""
     if not is_table(frame):
         return frame
     booster = _booster(model)
@@ -101,8 +102,9 @@ def order_columns(frame: Any, model: object) -> Any:
     is_unordered = getattr(frame, "attrs", {}).get(_UNORDERED)
     if not fitted and is_unordered and hasattr(model, "n_features_in_"):
         raise InvalidInput(
-            "context must be numbers in an array, as those the model was fitted on; "
-            f"got a dict, whose order means nothing: fit it on a data frame, or {NAMES}"
+            "context must be an array of numbers, like the data the model was fitted "
+            "on; got a dict, whose order is undefined: fit the model on a data "
+            f"frame, or {NAMES}"
         )
     absent = [name for name in fitted if name not in columns]
     if absent:
@@ -121,11 +123,11 @@ def order_columns(frame: Any, model: object) -> Any:
 def check_arms_differ(
     frame: Any, model: object, *, name: str, of_arms: Collection[str]
 ) -> None:
-    """Refuse arms that a model cannot tell apart: it lacks a column, and none of its
-    columns comes with the arms.
+    """Raise if a model cannot distinguish the arms, because it lacks a column and none
+    of its columns describes the arms.
 
-    An absent column is missing in all rows. For a column of the context this is fine;
-    here it would make the rows of all arms, and so the votes, the same.
+    An absent column is missing in all rows. That is acceptable for a column of the
+    context, but here the rows of all arms, and therefore the votes, would be equal.
     """
     fitted = _fitted_names(model, _booster(model))
     columns = tuple(frame.columns)
@@ -152,7 +154,7 @@ def _booster(model: object) -> Any:
 
 
 def _fitted_names(model: object, booster: Any) -> tuple[str, ...]:
-    """Return the columns that a model was fitted on; none where it was fitted on an
+    """Return the columns that a model was fitted on, or none if it was fitted on an
     array, whose columns LightGBM numbers."""
     names: Sequence[object] = ()
     if hasattr(model, "feature_names_in_"):
@@ -167,10 +169,10 @@ def _fitted_names(model: object, booster: Any) -> tuple[str, ...]:
 
 
 def _with_categories(frame: Any, booster: Any) -> Any:
-    """Return a frame with LightGBM's categorical columns as categories, with the
-    categories of its training; all other text becomes numbers.
+    """Return a frame in which LightGBM's categorical columns have the categories of its
+    training. All other text becomes numbers.
 
-    If the booster does not list its categorical columns, they are the text columns.
+    If the booster does not list its categorical columns, these are the text columns.
     """
     dtypes = zip(frame.columns, frame.dtypes, strict=True)
     texts = [name for name, dtype in dtypes if str(dtype) in _TEXT]
@@ -191,4 +193,4 @@ def _with_categories(frame: Any, booster: Any) -> Any:
 
 _TEXT = ("object", "str", "string")
 _UNORDERED = "oddsmith: columns of dicts"
-NAMES = "ask the experts through Encoded(experts, schema), which reads names"
+NAMES = "use Encoded(experts, schema), which reads names"

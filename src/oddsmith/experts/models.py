@@ -35,9 +35,9 @@ from oddsmith.experts.prediction_clip import CLIP
 __all__ = ["ModelExperts"]
 
 _BY_COLUMN = (
-    "make ModelExperts without arms and arm_features, and call decide(context, "
-    "arms={'gift': {'offer': 'gift'}, …}), a dict of each arm's columns; or give a "
-    "dict of models by arm"
+    "create ModelExperts without arms and arm_features, and call decide(context, "
+    "arms={'gift': {'offer': 'gift'}, …}) with a dict of each arm's columns; or give "
+    "a dict of models by arm"
 )
 _WAYS_OUT = (
     f"if it predicts the reward, {_BY_COLUMN}; if it predicts the best arm, fit it on "
@@ -59,18 +59,18 @@ class ModelExperts(Experts):
       * else one model answers for all arms: K columns, by `classes_` where the model
         has the arms as classes.
 
-    Without `arms`, they come with the call: one row for each arm, [context, features of
-    the arm], or a data frame with the names of both, and the model predicts the mean
-    reward.
+    Without `arms`, the arms are passed in each call. Each arm gets one row, [context,
+    features of the arm], or a row of a data frame with the names of both, and the model
+    predicts the mean reward.
 
-    Predictions are clipped to `clip`, votes are taken before, because clipping makes
-    ties. `explain` names the experts whose predictions are at an end of it. Each model
-    is called once per batch (once per arm, where each arm has its own). Dicts and rows
-    with names become a data frame. A model that was fitted on one gets exactly its
-    columns, in that order, NaN where one is absent. If a column is absent and the arms
-    of the call have no column of the model, the call is refused: their rows would all
-    be the same. `version` names the models' training run; a saved agent contains it
-    instead of the models.
+    Predictions are clipped to `clip`; votes are computed before, because clipping makes
+    ties. `explain` names the experts whose predictions are at an end of the range. Each
+    model is called once per batch (once per arm, if each arm has its own). Dicts and
+    rows with names become a data frame. A model that was fitted on one gets exactly its
+    columns, in that order, with NaN for absent ones. If a column is absent and the arms
+    of the call have no column of the model, the call raises an error, because all rows
+    would be the same. `version` names the models' training run; a saved agent contains
+    it instead of the models.
 
     >>> class Fan:
     ...     def predict(self, X):
@@ -98,7 +98,8 @@ class ModelExperts(Experts):
             object.__setattr__(self, "arms", check_names("arms", self.arms))
         elif self.arm_features is not None:
             raise InvalidInput(
-                "arm_features must come with the call where the arms do: leave them out"
+                "arm_features must be left out if arms are passed in the call, "
+                "because features are passed with the arms"
             )
         if not isinstance(self.clip, tuple) or len(self.clip) != 2:
             raise InvalidInput(f"clip must be a pair (low, high); got {self.clip!r}")
@@ -131,14 +132,14 @@ class ModelExperts(Experts):
 
     @property
     def _arms(self) -> Sequence[str]:
-        """Return the arm names, unless arms come with the call."""
+        """The arm names; raise if arms are passed in the call."""
         if self.arms is None:
             raise arms_needed(self)
         return self.arms
 
     @property
     def _bare(self) -> bool:
-        """Return whether the models know columns by position only."""
+        """Whether the models identify columns only by position."""
         return all(getattr(model, "bare", False) for model in self.models.values())
 
     @property
@@ -179,7 +180,7 @@ class ModelExperts(Experts):
         return np.swapaxes(mean, -1, -2)
 
     def _offer_rows(self, offer: AnyOffer) -> Any:
-        """Return a row for each arm that came with the call: a frame where context or
+        """Return a row for each arm that is passed in the call: a frame if context or
         features have names."""
         if self.arms is not None:
             refuse_offer(self, offer)
@@ -187,7 +188,7 @@ class ModelExperts(Experts):
             rows = arm_rows(offer)
             return rows.reshape(-1, rows.shape[-1])
         frame = as_frame(arm_records(offer))
-        # with one arm, columns of different arms cannot be mixed up
+        # With one arm, columns of different arms cannot be mixed up.
         if len(offer.arms) == 1:
             return frame
         of_arms = set[str]()
@@ -237,8 +238,8 @@ class ModelExperts(Experts):
         return rows.reshape(-1, rows.shape[-1]), tuple(lead)
 
     def _ask_or_fail(self, name: str, model: Any, rows: Any) -> Array:
-        """Return the answers of `_ask`; turn an exception of the model into one
-        sentence with the model's name."""
+        """Return the answers of `_ask`. Convert an exception of the model to an error
+        of one sentence with the model's name."""
         try:
             return self._ask(name, model, rows)
         except OddsmithError:
@@ -264,19 +265,19 @@ class ModelExperts(Experts):
         if mean.shape != (n, n_arms):
             allowed = f"{n} x {n_arms} numbers, one per arm"
             raise ExpertFailed(
-                f"model {name!r} must give {allowed}; got {mean.shape}", kind="shape"
+                f"model {name!r} must return {allowed}; got {mean.shape}", kind="shape"
             )
         return mean.reshape(-1)
 
     def _per_arm(self, name: str, model: object) -> Any:
-        """Return a tuple of K models where each arm has its own, in the order of the
-        arms; else the model."""
+        """Return a tuple of K models in the order of the arms if each arm has its own,
+        otherwise the model."""
         if not isinstance(model, Mapping | Sequence):
             _check_model(name, model)
             return model
         if self.arms is None:
             raise InvalidInput(
-                f"model {name!r} must be one model for all arms where these come with "
+                f"model {name!r} must be one model for all arms if arms are passed in "
                 "the call"
             )
         if isinstance(model, Mapping):
@@ -297,7 +298,7 @@ class ModelExperts(Experts):
 
 
 def _check_model(name: str, model: object) -> None:
-    """Refuse an object without predict_proba and predict."""
+    """Raise for an object without predict_proba and predict."""
     if not hasattr(model, "predict_proba") and not hasattr(model, "predict"):
         raise InvalidInput(
             f"model {name!r} must have predict_proba or predict; got "
@@ -311,7 +312,7 @@ def _arm_numbers(features: object) -> Array:
         return finite("arm_features", features, ndim=2)
     except InvalidInput as error:
         raise InvalidInput(
-            f"{' '.join(str(error).split())}; where models read them by name, "
+            f"{' '.join(str(error).split())}; if models read features by name, "
             f"{_BY_COLUMN}"
         ) from error
 
@@ -324,8 +325,8 @@ def _has_names(offer: Offer) -> bool:
 
 
 def _as_features(context: Context) -> Array:
-    """Return a context, or a batch of them, as an array of at least one axis; text
-    stays for models that read it."""
+    """Return a context, or a batch of them, as an array with at least one axis. Text is
+    not converted, because some models read it."""
     if has_names(context) or isinstance(context, np.ma.MaskedArray):
         return np.atleast_1d(numbers(context, NAMES))
     features = np.atleast_1d(as_array(context))
@@ -349,13 +350,13 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
         mean = mean[:, 1]
     elif n_columns == 1:
         mean = mean[:, 0]
-        # a classifier trained on a single class: predict that class
+        # A classifier trained on a single class predicts that class.
         if hasattr(model, "predict_proba"):
             mean = np.full(len(mean), float(model.classes_[0]))
     if mean.shape != (len(rows),):
         wanted = f"one number per row, {len(rows)} of them"
         raise ExpertFailed(
-            f"model {name!r} must give {wanted}; got shape {mean.shape}", kind="shape"
+            f"model {name!r} must return {wanted}; got shape {mean.shape}", kind="shape"
         )
     return mean
 
@@ -363,11 +364,11 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
 def _by_arm(
     name: str, mean: Array, classes: npt.ArrayLike, arms: Sequence[str]
 ) -> Array:
-    """Return a classifier's columns in the order of the arms: its classes are names of
-    arms, or else 0 … K-1.
+    """Return a classifier's columns in the order of the arms. Its classes are names of
+    arms, or 0 … K-1.
 
-    With two arms, the classes must be names: 0 and 1 usually mean the reward. An arm
-    that the classifier never saw has probability 0.
+    With two arms, the classes must be names, because 0 and 1 usually mean the reward.
+    An arm that the classifier never saw has probability 0.
     """
     labels = np.asarray(classes).tolist()
     texts = [str(label) for label in labels]

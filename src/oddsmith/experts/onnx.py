@@ -25,9 +25,9 @@ class OnnxExperts(Experts):
     """`ModelExperts` over ONNX files: name: path (or bytes), one input of shape (rows,
     features).
 
-    A model's last float output is taken: probabilities of a classifier (without
-    ZipMap), or a regression. `version` is the models' content, so a saved agent refuses
-    a file that has changed.
+    The last float output of a model is used: probabilities of a classifier (without
+    ZipMap), or a regression. `version` is a digest of the models' content, so a saved
+    agent rejects a file that has changed.
     """
 
     files: Mapping[str, str | Path | bytes]
@@ -79,7 +79,7 @@ class OnnxExperts(Experts):
 
 
 class _OnnxModel:
-    """One ONNX session that answers `predict` like a scikit-learn model, on bare
+    """An ONNX session with a `predict` like that of a scikit-learn model, for plain
     numbers."""
 
     bare = True
@@ -92,14 +92,14 @@ class _OnnxModel:
                 f"OnnxExperts needs the extra oddsmith[models]; {error}"
             ) from error
         options = onnxruntime.SessionOptions()
-        # one thread: sums are the same on every machine, and decisions are too small to
-        # gain from more
+        # Use one thread: sums are then the same on every machine, and decisions are too
+        # small to gain from more.
         options.intra_op_num_threads = 1
         try:
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=["CPUExecutionProvider"]
             )
-        # onnxruntime has its own exception types for broken files
+        # onnxruntime has its own exception types for broken files.
         except Exception as error:
             first_line = str(error).splitlines()[0]
             raise BadFile(

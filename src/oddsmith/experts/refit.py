@@ -42,9 +42,9 @@ class RefittedState(NamedTuple):
     """Number of rewards, the count at the last refit (0: none), a digest of its rows,
     and a ring buffer of rows.
 
-    Rows (C, d) with arms and rewards (C): the newest overwrites the oldest, but none of
-    the last refit's before the next one. `columns` describe the numbers of rows, and
-    `width` is their number at the last refit.
+    Rows (C, d) with arms and rewards (C). The newest row overwrites the oldest, but no
+    row of the last refit is overwritten before the next one. `columns` describe the
+    numbers of rows, and `width` is their number at the last refit.
     """
 
     learnt: int
@@ -62,27 +62,28 @@ class RefittedExperts(Experts):
     """One expert for each regressor with `fit` and `predict` (scikit-learn, LightGBM,
     XGBoost, your own).
 
-    A model predicts the reward from the context's numbers and K columns for the arm, 1
-    in the drawn one's: one without interactions (a plain linear regression) ranks arms
-    alike in every context. All models make no prediction until `first` rewards. Then
-    `update` fits them each time the number of rewards has grown by the factor `pace`
-    (at the latest after `window`/2 rewards), to the last `window` rows, oldest first.
-    It fits a copy, with `seed` in every `random_state` that is no number yet, so that
-    the same rows give the same fit.
+    A model predicts the reward from the context's numbers and K columns for the arm, of
+    which that of the drawn arm is 1. A model without interactions (a plain linear
+    regression) ranks arms in the same way in every context. No model makes predictions
+    until `first` rewards. Then `update` fits all models each time the number of rewards
+    has grown by the factor `pace` (at the latest after `window`/2 rewards), to the last
+    `window` rows, oldest first. It fits a copy, with `seed` in every `random_state`
+    that is not a number yet, so that the same rows give the same fit.
 
     A missing number stays NaN for models whose scikit-learn tags allow it. For others
     it is the mean of its column over the rows; a column without any number is 0 for all
-    models. Learning adds a column for every number, category and gap
-    (`contexts/columns.py`); a fit uses the columns of its time. Without `arms`, they
-    come with the call: a model predicts the reward from the numbers of the context and
-    of the arm's features (by `arm_schema`), and learns from drawn arms alone.
-    Predictions are clipped to `clip`, votes are taken before. Memory: 1.5 · window · d,
-    and the last four fits of each model.
+    models. Learning adds a column for every number, category and missing value
+    (`contexts/columns.py`); a fit uses the columns of its time. Without `arms`, the
+    arms are passed in each call: a model then predicts the reward from the numbers of
+    the context and of the arm's features (encoded by `arm_schema`), and learns only
+    from drawn arms. Predictions are clipped to `clip`; votes are computed before.
+    Memory: 1.5 · window · d, and the last four fits of each model.
 
-    An exception in `fit` is stored and raised at the next call, as ExpertFailed: the
-    state depends on the rewards alone, and `Guarded` can skip that model until its next
-    fit. `version` names the models in a saved agent; if None, and all have
-    `get_params`, their parameters do. States have no batch axes; contexts may.
+    An exception in `fit` is stored and raised at the next call, as ExpertFailed. So the
+    state depends only on the rewards, and `Guarded` can skip that model until its next
+    fit. `version` names the models in a saved agent; if it is None and all models have
+    `get_params`, their parameters identify them. States have no batch axes; contexts
+    may have them.
 
     >>> class Mean:
     ...     def fit(self, X, y):
@@ -101,7 +102,7 @@ class RefittedExperts(Experts):
     array([[0.4, 0.4]])
     """
 
-    # required, although the base class has a default
+    # Required, although the base class has a default.
     arms: Sequence[str] | None = field()
     models: Mapping[str, Any]
     _: KW_ONLY
@@ -122,8 +123,8 @@ class RefittedExperts(Experts):
             object.__setattr__(self, "arms", check_names("arms", self.arms))
             if self.arm_schema is not None:
                 raise InvalidInput(
-                    "arm_schema is for arms that come with the call: leave it or the "
-                    "arms out"
+                    "arm_schema is for arms that are passed in the call: leave out "
+                    "arm_schema or the arms"
                 )
         if not isinstance(self.models, Mapping):
             raise InvalidInput(
@@ -190,8 +191,8 @@ class RefittedExperts(Experts):
     def advise(
         self, state: RefittedState, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """Return clipped predictions, and greedy votes on unclipped ones; before the
-        first fit, NaN and no votes."""
+        """Return clipped predictions, and greedy votes on unclipped ones. Before the
+        first fit these are NaN and no votes."""
         rows = self._model_rows(state, context)
         *lead, n_arms, n_columns = rows.shape
         raw = np.full((*lead, len(self.models), n_arms), np.nan)
@@ -209,8 +210,8 @@ class RefittedExperts(Experts):
     def update(
         self, state: RefittedState, decision: Decision, reward: Real
     ) -> RefittedState:
-        """Add the drawn row to the ring, in place; then fit all models, if a refit is
-        due."""
+        """Add the drawn row to the ring buffer, in place; then fit all models if a
+        refit is due."""
         arm = decision.number
         value = number("reward", reward, low=0, high=1)
         columns, x = self._drawn_row(state.columns, decision.question, arm)
@@ -242,7 +243,7 @@ class RefittedExperts(Experts):
         x = self._encoded(columns, question)
         if x.ndim != 1 or not is_single or not 0 <= arm < n_arms:
             raise InvalidInput(
-                f"decision must be one of {n_arms} arms in one context; got arm "
+                f"decision must have one of {n_arms} arms in one context; got arm "
                 f"{arm!r:.60}"
             )
         return columns, x
@@ -269,7 +270,7 @@ class RefittedExperts(Experts):
         return self.first
 
     def _refit(self, state: RefittedState) -> RefittedState:
-        """Fit the models; return the state of this refit, with room for the rows until
+        """Fit the models. Return the state of this refit, with space for the rows until
         the next one."""
         room = min(self._due(state.learnt), self.window + self.window // 2)
         more = room - len(state.rows)
@@ -296,15 +297,15 @@ class RefittedExperts(Experts):
         return self._with_arms(rows, state.arms[at]), state.rewards[at]
 
     def _with_arms(self, x: Array, arms: Ints) -> Array:
-        """Return the numbers (n, d) with K columns for the arm (n, d + K); the numbers
-        alone, where arms come with the call."""
+        """Return the numbers (n, d) with K columns for the arm (n, d + K), or only the
+        numbers if arms are passed in the call."""
         if self.arms is None:
             return x
         one_hot = np.eye(len(self.arms))[arms]
         return np.concatenate([x, one_hot], axis=-1)
 
     def _fixed(self, question: Any) -> Sequence[str]:
-        """Return the arms of the bank; refuse a question with arms of its own, and a
+        """Return the arms of the bank. Raise for a call with its own arms, and for a
         bank without arms."""
         if self.arms is None:
             raise arms_needed(self)

@@ -8,7 +8,7 @@ from oddsmith.core.arrays import Ints
 
 __all__ = ["FIRST", "PACE", "latest", "longer", "next_refit"]
 
-# number of rewards before the first fit, and growth factor until each next fit
+# Number of rewards before the first fit, and growth factor until each next fit.
 FIRST = 24
 PACE = 1.4
 
@@ -24,7 +24,7 @@ def next_refit(learnt: int, pace: float, window: int) -> int:
 
 
 def longer(part: Any, room: int, axis: int = 0) -> Any:
-    """Return the ring buffer with `room` more places. It may only grow before it wraps
+    """Return the ring buffer with `room` more entries. It may grow only before it wraps
     around."""
     widths = [(0, 0)] * part.ndim
     widths[axis] = (0, max(room, 0))

@@ -17,8 +17,9 @@ __all__ = ["bank_of_one", "bank_with_expert", "bank_with_sleeper"]
 
 
 def bank_of_one(experts: Experts, name: str, expert: object) -> Experts:
-    """Return a bank with one expert, to add to `experts`: a bank unchanged, a model (or
-    a model per arm) with the settings of the present models, or a function.
+    """Return a bank with one expert, to add to `experts`. A bank is returned unchanged;
+    a model (or a model per arm) gets the settings of the present models; a function
+    becomes a bank.
 
     >>> there = FunctionExperts({"low": lambda x: [0.1, 0.2]}, ["a", "b"])
     >>> bank_of_one(there, "high", lambda x: [0.8, 0.9]).names
@@ -32,7 +33,7 @@ def bank_of_one(experts: Experts, name: str, expert: object) -> Experts:
             )
         return expert
     is_model = hasattr(expert, "predict") or hasattr(expert, "predict_proba")
-    # a model, or one model per arm
+    # A model, or one model per arm.
     if is_model or isinstance(expert, (Mapping, list, tuple)):
         like = _models(experts)
         if like is None:
@@ -58,12 +59,12 @@ def bank_with_expert(
         return replace(experts, names=(*experts.names, name)), state
     if bank is None or tuple(bank.names) != (name,):
         raise InvalidInput(
-            f"expert {name!r} must be there to join, alone in its bank; got "
+            f"expert {name!r} must be given to join, alone in its bank; got "
             f"{bank and bank.names!r}"
         )
     arms = experts.arms
     own = bank.init()
-    # the bank lacks arms that were added later
+    # The bank lacks arms that were added later.
     if arms is not None and bank.arms is not None and len(bank.arms) < len(arms):
         bank, own = bank.with_arms(own, arms)
     return stack(experts, bank), (state, own)

@@ -32,7 +32,7 @@ class StackedExperts(Experts):
         rosters = {tuple(bank.arms) for bank in self.banks if bank.arms is not None}
         if len(rosters) > 1:
             raise InvalidInput(
-                "banks must agree on the arms; got "
+                "banks must have the same arms; got "
                 f"{' and '.join(str(list(arms)) for arms in rosters)}"
             )
 
@@ -143,8 +143,8 @@ class StackedExperts(Experts):
             if decision.advice is not None:
                 part = decision._replace(advice=decision.advice[..., first:last])
             first = last
-            # copy the state of a bank that learns in place, because a later bank may
-            # still raise
+            # Copy the state of a bank that learns in place, because a later bank may
+            # still raise.
             if bank.learns and i < last_learner:
                 own = deepcopy(own)
             states.append(learn(bank, own, part))
@@ -174,6 +174,6 @@ def _join(parts: list[Array]) -> Array:
     except ValueError as error:
         shapes = ", ".join(str(part.shape) for part in parts)
         raise ExpertFailed(
-            "banks must agree on batch axes and arms; got predictions of shapes "
+            "banks must have the same batch axes and arms; got predictions of shapes "
             f"{shapes}"
         ) from error

@@ -41,7 +41,7 @@ class TableExperts(Experts):
                 f"{table.shape}"
             )
         names = expert_names(self.names, table.shape[1])
-        # arms outermost in memory, so that the column of an arm is contiguous
+        # Arms are outermost in memory, so that the column of an arm is contiguous.
         arms_first = np.swapaxes(table.astype(np.float64), 1, 2)
         arms_first = np.ascontiguousarray(arms_first)
         object.__setattr__(self, "table", np.swapaxes(arms_first, 1, 2))
@@ -49,8 +49,8 @@ class TableExperts(Experts):
 
     @cached_property
     def favourites(self) -> Ints | None:
-        """Return the arm that each expert votes for in each context (X, N); None if an
-        expert has ties or missing predictions."""
+        """Return the arm that each expert votes for in each context (X, N), or None if
+        an expert has ties or missing predictions."""
         arms_first = np.swapaxes(self.table, 1, 2)
         top = arms_first.max(axis=1, keepdims=True)
         if np.isnan(top).any() or np.count_nonzero(arms_first == top) > top.size:
@@ -59,7 +59,7 @@ class TableExperts(Experts):
         return favourites
 
     def predict(self, state: State, context: Context) -> Array:
-        refuse_offer(self, context, "take FunctionExperts, which get the arm's name")
+        refuse_offer(self, context, "use FunctionExperts, which receive the arm's name")
         index = as_array(context)
         n = len(self.table)
         is_index = index.dtype.kind in "iu" and index.size > 0

@@ -217,7 +217,7 @@ def test_an_answer_that_was_not_waited_for_is_nobody_elses(
     with pytest.raises(KeyboardInterrupt):
         rules.predict((), {"do": "nap", "x": 0.1})
     alarm.join()
-    with pytest.raises(od.errors.ExpertFailed, match="started again"):
+    with pytest.raises(od.errors.ExpertFailed, match="restarted"):
         rules.predict((), CALM)
 
 

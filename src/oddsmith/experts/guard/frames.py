@@ -39,7 +39,7 @@ def receive(
     """Receive the JSON and the arrays that `send` sent. Raise TimeoutError after
     `deadline` on the monotonic clock.
 
-    EOFError at the end, ValueError for what is no frame.
+    EOFError means the end of the connection, ValueError an invalid frame.
 
     >>> one, other = socket.socketpair()
     >>> send(one, {"name": "net"}, [np.zeros((1, 2))])

@@ -54,7 +54,7 @@ class Workers:
     """
 
     def __init__(self) -> None:
-        # queues of the idle threads; the last to become idle gets the next job
+        # Queues of the idle threads. The last thread to become idle gets the next job.
         self._idle: list[SimpleQueue[Job | None]] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -83,7 +83,7 @@ class Workers:
     def _work(self, inbox: "SimpleQueue[Job | None]") -> None:
         while (job := inbox.get()) is not None:
             job()
-            # release the references of the job while waiting for the next one
+            # Release the references of the job while waiting for the next one.
             job = None
             with self._lock:
                 if self._closed:
@@ -92,22 +92,23 @@ class Workers:
 
 
 _log = logging.getLogger(__name__)
-# kinds of failure that do not depend on the context
+# Kinds of failure that do not depend on the context.
 _ABSENT = frozenset({"late", "resting", "died", "starting"})
-# do not call an expert while this many of its late calls are still running
+# Do not call an expert while this many of its late calls are still running.
 _STUCK = 4
 _RETIRED = CallFailure("retired", "")
-_PATIENCE = 10  # after so many late calls in a row, an expert is idle
-# idle experts are all tried again in the same call, every 128th, so that less than 1 %
-# of calls are slow
+# after this many late calls in a row, an expert is no longer called each time
+_PATIENCE = 10
+# All such experts are tried again in the same call, every 128th, so that less than 1 %
+# of calls are slow.
 _ROUND = 128
 _Ended: TypeAlias = SimpleQueue[tuple[int, CallResult]]
 
 
 @dataclass(eq=False)
 class _Call:
-    """A call in a thread, which ends or is abandoned, whichever happens first under the
-    guard's lock."""
+    """A call in a thread. Under the guard's lock it either ends or is abandoned,
+    whichever comes first."""
 
     ended: bool = False
     given_up: bool = False
@@ -131,17 +132,17 @@ class Guarded(RecordKeeper, Wrapper):
       * "died", "starting": the process of an `Isolated` bank ended, or is not back yet.
 
     If no expert answers a decision within the time limit, each late expert votes for
-    the arm with its largest mean prediction in recent answers (not without
-    `earlier_votes`: a policy that learns from votes would learn from these).
+    the arm with the largest mean of its recent predictions. Without `earlier_votes` it
+    does not, because a policy that learns from votes would learn from these.
 
-    A bank that can be divided (models, functions, a stack) is guarded expert by expert;
-    in a batch, an expert that fails on one row has no prediction for any row. A late
-    call goes on in its thread, which cannot be stopped from outside; an expert with
-    four such calls under way is not asked until one of them ends. The library's own
-    arithmetic and banks that learn run in the calling thread without a limit: a late
-    reader could see a state during its change. KeyboardInterrupt in the main thread is
-    not caught. `update` is not guarded. `arms` names the arms where the experts do not;
-    `retired` experts are not asked. A guard is no part of a policy's fingerprint.
+    A bank that can be split (models, functions, a stack) is guarded expert by expert.
+    In a batch, an expert that fails on one row has no prediction for any row. A late
+    call continues in its thread, which cannot be stopped from outside; an expert with
+    four such calls is not called until one of them ends. The library's own code and
+    banks that learn run in the calling thread without a limit, because a late call
+    could read a state while it changes. KeyboardInterrupt in the main thread is not
+    caught. `update` is not guarded. `arms` names the arms if the experts do not;
+    `retired` experts are not called. A guard is not part of a policy's fingerprint.
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> guarded = Guarded(
@@ -163,7 +164,7 @@ class Guarded(RecordKeeper, Wrapper):
     retired: frozenset[str] = frozenset()
     earlier_votes: bool = True
     _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
-    # the only bank, if it belongs to the library
+    # The only bank, if it belongs to the library.
     _only: Experts | None = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
     _paces: dict[tuple[str, ...], Pace] = field(
@@ -250,8 +251,8 @@ class Guarded(RecordKeeper, Wrapper):
     def advise_or_refuse(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> Advice:
-        """Return the same as `advise`. However, if every expert rejects the context,
-        raise, and count no failure."""
+        """Return the same as `advise`, but raise and count no failure if every expert
+        rejects the context."""
         plain = self._plain(state, context, eligible)
         if plain is not None:
             return plain
@@ -312,8 +313,8 @@ class Guarded(RecordKeeper, Wrapper):
         eligible: Bools | None,
     ) -> Advice:
         """Return the advice. If no expert voted, late experts vote by their mean
-        predictions, but still count as having made none, so nothing is learnt about
-        them."""
+        predictions, but still count as having made none, so that nothing is learnt
+        about them."""
         ballots = advice[1]
         if ballots.any():
             return advice
@@ -337,14 +338,14 @@ class Guarded(RecordKeeper, Wrapper):
             return
         self.record.is_warned = True
         _log.warning(
-            "no expert answered in time (timeout_ms = %s): they voted by their earlier "
-            "predictions; give them more time with timeout_ms, or make them faster",
+            "no expert answered in time (timeout_ms = %s): they voted by their "
+            "earlier predictions; increase timeout_ms, or make them faster",
             self.timeout_ms,
         )
 
     def _keep_pace(self) -> None:
         """Share the pace of an expert between versions of the list of experts, so that
-        its unfinished calls count in each."""
+        each version counts its unfinished calls."""
         with self._lock:
             for leaf in self._leaves:
                 leaf.pace = self._paces.setdefault(tuple(leaf.bank.names), leaf.pace)
@@ -449,7 +450,7 @@ class Guarded(RecordKeeper, Wrapper):
                 pace.stuck -= 1
             elif kind == "late":
                 pace.late += 1
-            # failures of other kinds do not depend on the pace of the expert
+            # Failures of other kinds do not depend on the pace of the expert.
             elif kind not in ("died", "starting"):
                 pace.late = 0
         ended.put((i, outcome))  # the queue has no reader if the caller has given up
@@ -457,7 +458,7 @@ class Guarded(RecordKeeper, Wrapper):
     def _remember(
         self, leaf: Leaf, predictions: Array, arms: Sequence[Hashable] | None
     ) -> None:
-        """Store the predictions for one context, also late ones. They are used for
+        """Store the predictions for one context, including late ones. They are used for
         votes if no expert answers in time. The caller holds the lock."""
         low, high = self.within
         names = range(predictions.shape[-1]) if arms is None else arms
@@ -485,15 +486,15 @@ class Guarded(RecordKeeper, Wrapper):
             invalid |= (ballots != 0) & ~eligible[..., None, :]
         with np.errstate(invalid="ignore"):  # invalid votes may be inf or -inf
             votes = ballots.sum(axis=-1)
-        # tolerance, because votes may be float32
+        # Use a tolerance, because votes may be float32.
         is_vote = (np.abs(votes - 1) <= 1e-6) | (votes == 0)
         unusable = invalid.any(axis=-1) | ~is_vote
         if unusable.any():
             failed = unusable.any(axis=tuple(range(unusable.ndim - 1)))
             names = [name for name, one in zip(self.names, failed, strict=True) if one]
             reason = (
-                f"gave predictions outside [{low:g}, {high:g}], or votes that are no "
-                "odds of eligible arms"
+                f"gave predictions outside [{low:g}, {high:g}], or votes that are not "
+                "a distribution over the eligible arms"
             )
             self.record.add(names, CallFailure("values", reason))
             predictions[..., failed, :] = np.nan

@@ -42,8 +42,8 @@ class Leaf:
 
     @property
     def inline(self) -> bool:
-        """Return whether to call it in the calling thread: it runs no user code, or its
-        state must not be read later."""
+        """Whether it is called in the calling thread, because it runs no user code, or
+        because its state must not be read later."""
         return self.is_library_code or self.bank.learns
 
 
@@ -95,13 +95,13 @@ def common_shape(
     """Return batch axes and number of arms of the majority of answers that fit the
     context.
 
-    An answer of the library's own counts for more than all others."""
+    An answer of the library's own code counts more than all others."""
     counts: Counter[tuple[tuple[int, ...], int]] = Counter()
     for leaf, outcome in outcomes:
         if not isinstance(outcome, CallFailure):
             *lead, _, last = outcome[0].shape
             counts[tuple(lead), last] += len(outcomes) if leaf.is_library_code else 1
-    # the state of a bank that learns may have batch axes too
+    # The state of a bank that learns may have batch axes too.
     is_free = any(leaf.bank.learns for leaf, _ in outcomes)
     leads = [] if is_free else _leads(context)
 
@@ -128,7 +128,7 @@ def _leads(context: Context) -> list[tuple[int, ...]]:
     """Return the batch axes that a context may have, the likeliest first; empty if any
     are possible.
 
-    An array (d,) is one context, or d of them that are numbers; (n, d) is n contexts,
+    An array (d,) is one context, or d contexts that are numbers; (n, d) is n contexts,
     or one with n arms."""
     if isinstance(context, AnyOffer):
         return [context.lead]

@@ -40,7 +40,7 @@ class ArmMeans:
         self._by_arm: dict[Hashable, tuple[int, Array]] = {}
 
     def take(self, arms: Sequence[Hashable], predictions: Array) -> None:
-        """Add the predictions (N, K) of one call; arms with NaN are skipped."""
+        """Add the predictions (N, K) of one call, without arms with NaN."""
         for arm, column in zip(arms, predictions.T, strict=True):
             if np.isnan(column).any():
                 continue
@@ -48,7 +48,7 @@ class ArmMeans:
             n = min(n + 1, _MEMORY)
             self._by_arm[arm] = n, mean + (column - mean) / n
         while len(self._by_arm) > _MOST:
-            # drop the arm that was not offered for the longest time
+            # Drop the arm that was not offered for the longest time.
             del self._by_arm[next(iter(self._by_arm))]
 
     def predict(self, arms: Sequence[Hashable], *, n_experts: int) -> Array:

@@ -1,4 +1,4 @@
-"""guarded: a policy whose decisions do not fail when experts fail."""
+"""Wrap the experts of a policy so that its decisions do not fail when experts fail."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -21,7 +21,7 @@ def guarded(
     """Return `policy` with its experts in `Guarded`, unless they are already. States
     and fingerprint do not change.
 
-    Predictions must be what the policy can score (`prediction_range`).
+    Predictions must be in the range that the policy can score (`prediction_range`).
 
     >>> from oddsmith.experts.functions import FunctionExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling

@@ -33,7 +33,7 @@ __all__ = ["Isolated"]
 
 _PROGRAM = "oddsmith.files.expert_process"
 _START = 120.0  # seconds that a process may take to load its models
-# seconds to wait before restarting a process that has never answered
+# Seconds to wait before restarting a process that has never answered.
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 30.0
 _Reply = tuple[dict[str, Any], list[Array]]
@@ -44,24 +44,25 @@ class Isolated(RecordKeeper, Experts):
     """Experts of one table of a policy file, of kind "python" or "onnx", in a child
     process.
 
-    A segmentation fault, `os._exit` or too much memory ends the child alone: the call
-    is ExpertFailed "died". The child is started again in the background, after a pause
-    that doubles with each failure; until then calls are "starting". A call that takes
-    longer than `timeout_ms` is "late", and the child is killed. Under `Guarded`, such
-    calls have no prediction. Inside, experts are guarded one by one; a crash ends all
-    experts of the table. Calls from several threads wait for each other, at most as
-    long again. The child ends when this process does, however it ends. Contexts are
-    sent as JSON (`oddsmith.core.exact_json`), predictions come back as float64.
+    A segmentation fault, `os._exit` or too much memory ends only the child: the call
+    raises ExpertFailed with kind "died". The child is restarted in the background,
+    after a pause that doubles with each failure; until then calls have kind "starting".
+    A call that takes longer than `timeout_ms` is "late", and the child is killed. Under
+    `Guarded`, such calls have no prediction. Inside the child, experts are guarded one
+    by one; a crash ends all experts of the table. Calls from several threads wait for
+    each other, at most for the same time again. The child always ends when this process
+    ends. Contexts are sent as JSON (`oddsmith.core.exact_json`), predictions are
+    returned as float64.
 
     `name` and `table` are those of [experts.NAME]; `folder` contains its files. A
-    fingerprint describes the bank inside; a child that returns with another bank
-    (because its files have changed) is refused.
+    fingerprint describes the bank inside. A restarted child with another bank, because
+    its files have changed, is rejected.
     """
 
     name: str
     table: Mapping[str, object]
-    # required, although the base class has a default; None if each call has its own
-    # arms
+    # Required, although the base class has a default; None if each call has its own
+    # arms.
     arms: Sequence[str] | None = field()
     schema: Schema | None = None
     folder: Path | str = "."
@@ -89,7 +90,7 @@ class Isolated(RecordKeeper, Experts):
             page = json.dumps(order)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                f"table must be JSON where experts are isolated; {error}"
+                f"table must be JSON if experts are isolated; {error}"
             ) from error
         child = _Child(json.loads(page))
         object.__setattr__(self, "_child", child)
@@ -175,11 +176,11 @@ class _Child:
                 raise ExpertFailed("its process is closed", kind="died")
             if self._process is None:
                 raise ExpertFailed(
-                    f"its process is being started again{self._trouble}",
+                    f"its process is being restarted{self._trouble}",
                     kind="starting",
                 )
-            # start the deadline after waiting for other calls, which does not count as
-            # this call's time
+            # Start the deadline after waiting for other calls, which does not count as
+            # this call's time.
             deadline = time.monotonic() + timeout_ms / 1000
             reply = self._exchange(self._process, page, deadline)
             self._pause = _FIRST_PAUSE
@@ -236,7 +237,7 @@ class _Child:
                 with self._lock:
                     self._process = process
             else:
-                self._trouble = "; its files have changed, and these are other experts"
+                self._trouble = "; its files have changed and contain other experts"
                 process.close()
         if self._closed.is_set():
             self.close()
@@ -288,7 +289,7 @@ class _Process:
         try:
             code = self._popen.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            return "it is not gone yet"
+            return "it has not ended yet"
         if code < 0:
             return f"signal {-code}"
         return f"exit status {code}"

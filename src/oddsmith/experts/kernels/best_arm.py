@@ -116,7 +116,7 @@ def _integrate(
     others = np.empty(n_arms)
     start = np.zeros(n_arms)
     risen = np.empty(n_arms)
-    # no arm can be best below `lowest`, the second largest left end
+    # No arm can be best below `lowest`, the second largest left end.
     x = np.inf
     end = -np.inf
     lowest = -np.inf
@@ -177,7 +177,7 @@ def _densities(
         x = left + half + half * NODES[i]
         if kind == BETA:
             tail = log1p(np.exp(-abs(x)))
-            # ahead is ln θ, behind is ln(1 - θ)
+            # ahead is ln θ, behind is ln(1 - θ).
             ahead = min(x, 0.0) - tail
             behind = min(-x, 0.0) - tail
             for a in range(n_arms):
@@ -207,8 +207,8 @@ def _others(up_to: Array, others: Array) -> None:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _atoms(means: Array, sds: Array, won: Array) -> None:
-    """Fill the probability that an optimist's arm wins with its mean: 1/2, if all
-    others are below it; ties share."""
+    """Fill the probability that an optimist's arm wins with its mean, which is 1/2 if
+    the means of all others are smaller. Tied arms share it."""
     for a in range(means.size):
         won[a] = 0.5
         ties = 1

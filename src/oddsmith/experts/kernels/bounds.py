@@ -24,9 +24,9 @@ def fill(
     """Return the ballots (…, N, K) within the bounds, and the remainder of 1 that the
     bounds exclude (…).
 
-    `limits` are the floors and caps of arms (…, K), the arms of groups (…, G, K) and
-    their caps (…, G). `tolerances` are the largest excess over a bound, and the room
-    below a bound that counts as none.
+    `limits` are the floors and caps of arms (…, K), the members of groups (…, G, K) and
+    their caps (…, G). `tolerances` are the largest allowed excess over a bound, and the
+    distance to a bound below which an arm counts as full.
     """
     low, high, members, at_most = limits
     lead = ballots.shape[:-2]
@@ -54,7 +54,7 @@ def fill(
 def _by_call(
     array: npt.NDArray[Scalar], lead: tuple[int, ...], axes: int
 ) -> npt.NDArray[Scalar]:
-    """The array with one leading axis for all calls, contiguous."""
+    """Return the array with one leading axis for all calls, contiguous."""
     if not lead:
         return np.ascontiguousarray(array)[None]
     own = array.shape[array.ndim - axes :]
@@ -75,7 +75,8 @@ def _fill_calls(
     filled: Array,
     rest: Array,
 ) -> bool:
-    """Write the ballots within the bounds; return whether one differs from before."""
+    """Write the ballots within the bounds. Return whether one differs from its
+    input."""
     room = np.empty(low.shape[1])
     rates = np.empty(low.shape[1])
     group_room = np.empty(at_most.shape[1])
@@ -107,7 +108,7 @@ def _fill_calls(
 def _stays(
     ballot: Array, bounds: tuple[Array, Array, Bools, Array], feasible: float
 ) -> bool:
-    """Whether a ballot is empty, or within the bounds."""
+    """Return whether a ballot is empty or within the bounds."""
     low, high, members, at_most = bounds
     empty = True
     within = True
@@ -136,8 +137,8 @@ def _raise(
     work: tuple[Array, Array, Array, Array],
     odds: Array,
 ) -> float:
-    """Raise all arms from their floors until the odds sum to 1; return what is left, ∞
-    if floors are too large."""
+    """Raise all arms from their floors until the propensities sum to 1. Return the
+    remainder, or ∞ if the floors are too large."""
     feasible, rounding = tolerances
     low, high, members, at_most = bounds
     room, rates, group_room, group_rates = work
@@ -214,7 +215,8 @@ def _close(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _follow(ballot: Array, low: Array, rates: Array) -> bool:
-    """Set the rates of open arms to the ballot above floors, if it raises one."""
+    """Set the rates of open arms to the ballot above their floors, if it is positive
+    for one of them."""
     follows = False
     for k in range(ballot.size):
         follows |= rates[k] > 0.0 and ballot[k] - low[k] > 0.0
@@ -226,7 +228,7 @@ def _follow(ballot: Array, low: Array, rates: Array) -> bool:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _climb(values: Array, rates: Array) -> None:
-    """Keep the rates of the open arms with the highest value, and no others."""
+    """Keep only the rates of the open arms with the highest value."""
     top = -np.inf
     for k in range(values.size):
         if rates[k] > 0.0 and values[k] > top:

@@ -1,8 +1,8 @@
-"""Compiled kernels (numba) of the learners' regressions: features, beliefs about arms
+"""Compiled kernels (numba) of the learners' regressions: features, posteriors of arms
 and rows, rank-one updates.
 
-Covariances are packed lower triangles, row after row. Sums may be taken in another
-order than numpy's: results agree to rounding.
+Covariances are packed lower triangles, row by row. The order of sums may differ from
+numpy's, so results agree up to rounding.
 """
 
 from math import cos, log, log1p, sin, sqrt
@@ -23,13 +23,14 @@ __all__ = [
     "standardise",
 ]
 
-# fast-math flags: sums may be reordered to vectorize, but NaN and infinity remain valid
+# Fast-math flags: sums may be reordered for vectorisation, but NaN and infinity remain
+# valid.
 _SUMS = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
 def curves(z: Array, directions: Array, features: Array) -> None:
-    """Fill the features (R, D) of `Curves` for rows (R, d), but for the linear part: 1,
+    """Fill the features (R, D) of `Curves` for rows (R, d) without the linear part: 1,
     cosines, sines."""
     dim, half = directions.shape
     scale = 1 / sqrt(half)
@@ -57,7 +58,7 @@ def _dot(first: Array, second: Array) -> float:
 
 @njit(cache=True, error_model="numpy", fastmath=_SUMS)  # type: ignore[untyped-decorator]
 def _quadratic(packed: Array, phi: Array) -> float:
-    """φᵀΣφ, 0 at least."""
+    """Return φᵀΣφ, at least 0."""
     total = 0.0
     start = 0
     for i in range(phi.size):
@@ -72,7 +73,7 @@ def _quadratic(packed: Array, phi: Array) -> float:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _shares(evidence: Array, weight: Array) -> None:
-    """Twin of `evidence.shares`."""
+    """Compiled version of `evidence.shares`."""
     top = evidence[0, 0]
     for j in range(weight.size):
         top = max(top, evidence[j, 0])
@@ -91,7 +92,7 @@ def _shares(evidence: Array, weight: Array) -> None:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _start_of(sums: Array) -> float:
-    """Twin of `prior.prior_mean`."""
+    """Compiled version of `prior.prior_mean`."""
     mean = min((1.0 + sums[0]) / (2.0 + sums[1]), 1.0)
     optimistic = mean + sqrt(mean * (1.0 - mean))
     start: float = max(mean, min(0.5, optimistic))
@@ -100,7 +101,7 @@ def _start_of(sums: Array) -> float:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _largest_variance(sums: Array) -> float:
-    """Twin of the square of `prior.largest_sd`."""
+    """Compiled version of the square of `prior.largest_sd`."""
     mean = min((1.0 + sums[0]) / (2.0 + sums[1]), 1.0)
     sd: float = sqrt(mean * (1.0 - mean))
     return sd * sd
@@ -110,8 +111,8 @@ def _largest_variance(sums: Array) -> float:
 def _mix_ridges(
     means: Array, share: Array, evidence: Array, variance: float, largest: float
 ) -> tuple[float, float]:
-    """Mean and standard deviation over ridges, whose means and shares are (J); twin of
-    `evidence.mix_ridges`."""
+    """Return mean and standard deviation over ridges with these means and shares (J).
+    Compiled version of `evidence.mix_ridges`."""
     middle = 0.0
     spread = 0.0
     for j in range(share.size):
@@ -137,8 +138,8 @@ def believe_arms(
     mean: Array,
     sd: Array,
 ) -> None:
-    """Fill the belief about each arm (K): regressions (J, K, 2, D) with covariances (J,
-    K, P), mixed over ridges."""
+    """Fill the posterior mean and sd of each arm (K) from regressions (J, K, 2, D) with
+    covariances (J, K, P), mixed over ridges."""
     n_ridges, n_arms = covariance.shape[:2]
     share = np.empty(n_ridges)
     means = np.empty(n_ridges)
@@ -159,7 +160,8 @@ def believe_arms(
 def _four_quadratics(
     packed: Array, first: Array, second: Array, third: Array, fourth: Array, out: Array
 ) -> None:
-    """Fill φᵀΣφ of four rows, 0 at least: a covariance is read once for all of them."""
+    """Fill φᵀΣφ, at least 0, of four rows, so that a covariance is read once for all of
+    them."""
     start = 0
     totals = 0.0, 0.0, 0.0, 0.0
     for i in range(first.size):
@@ -187,7 +189,8 @@ def _four_quadratics(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _quadratics(packed: Array, phi: Array) -> Array:
-    """φᵀΣφ of each row (R): a function of that row alone, whatever is beside it."""
+    """Return φᵀΣφ of each row (R). The result of a row does not depend on the other
+    rows."""
     n_rows = phi.shape[0]
     found = np.empty(n_rows)
     four = np.empty(4)
@@ -220,9 +223,9 @@ def believe_rows(
     mean: Array,
     sd: Array,
 ) -> None:
-    """Fill the belief about each row (R) by regressions (J, 1, 2, D) of all arms, which
-    have means of their own, and by those of `crossed` features (R, C), whose weights
-    are `further` (H, 1, 2, C)."""
+    """Fill the posterior mean and sd of each row (R), from regressions (J, 1, 2, D)
+    shared by all arms, with one mean per arm, and from regressions on `crossed`
+    features (R, C), whose weights are `further` (H, 1, 2, C)."""
     n_ridges = covariance.shape[0]
     n_all = evidence.shape[0]
     share = np.empty(n_all)
@@ -297,7 +300,7 @@ def _learn(
     own: Array,
     total: float,
 ) -> None:
-    """Twin of `evidence._gain`."""
+    """Compiled version of `evidence._gain`."""
     heft = 1.0 / (1.0 + 1.0 / total)
     column = np.empty(phi.size)
     errors = np.empty(2)
@@ -323,7 +326,7 @@ def _learn(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _count(evidence: Array, sums: Array, reward: float) -> None:
-    """Twin of `evidence._count`."""
+    """Compiled version of `evidence._count`."""
     top = -np.inf
     for j in range(evidence.shape[0]):
         top = max(top, evidence[j, 0])
@@ -345,7 +348,7 @@ def learn_row(
     own: Array,
     total: float,
 ) -> None:
-    """Twin of `evidence.learn_row`, all of it."""
+    """Compiled version of `evidence.learn_row`."""
     start = _start_of(sums)
     _learn(weights, covariance, evidence, start, arm, phi, reward, own, total)
     _count(evidence, sums, reward)
@@ -365,7 +368,7 @@ def learn_both(
     own: Array,
     total: float,
 ) -> None:
-    """Twin of `evidence.learn_both`, all of it."""
+    """Compiled version of `evidence.learn_both`."""
     start = _start_of(sums)
     n_ridges = covariance.shape[0]
     base = evidence[:n_ridges]
@@ -388,8 +391,8 @@ def add_products(
     signs: Array,
     features: Array,
 ) -> None:
-    """Twin of the products of `products.crossed`: added to the features (R, m) of rows
-    z."""
+    """Compiled version of the products in `products.crossed`. Adds them to the features
+    (R, m) of rows z."""
     of_arm = 0.0
     of_context = 0.0
     for i in range(counts.size):
@@ -412,7 +415,7 @@ def add_products(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def add_row(counts: Array, mean: Array, squares: Array, x: Array) -> None:
-    """Twin of `moments.with_row`."""
+    """Compiled version of `moments.with_row`."""
     for i in range(x.size):
         if x[i] == x[i]:
             counts[i] += 1.0
@@ -425,7 +428,7 @@ def add_row(counts: Array, mean: Array, squares: Array, x: Array) -> None:
 def standardise(
     counts: Array, mean: Array, squares: Array, is_category: Bools, x: Array, z: Array
 ) -> None:
-    """Twin of `moments.standardise`: fills z (R, d) for rows x."""
+    """Compiled version of `moments.standardise`. Fills z (R, d) for rows x."""
     dim = mean.size
     total = 0.0
     unit = np.ones(dim)

@@ -1,4 +1,4 @@
-"""Compiled twins (numba) of the beliefs of a forest's nodes, and of their learning."""
+"""Compiled kernels (numba) for predictions and updates of the nodes of a forest."""
 
 from math import exp, lgamma, log, sqrt
 
@@ -16,7 +16,7 @@ _LOG_PI = log(np.pi)
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _density(drawn: float, total: float) -> float:
-    """Twin of `trees.density`."""
+    """Compiled version of `trees.density`."""
     hits = lgamma(total + 0.5)
     misses = lgamma(drawn - total + 0.5)
     return hits + misses - lgamma(drawn + 1.0) - _LOG_PI
@@ -30,8 +30,8 @@ def _weigh_node(
     parts: tuple[Array, Array, Array, Array],
     settings: tuple[float, float, float],
 ) -> None:
-    """Fill one node's evidence and stopping probability for one arm, from its
-    children's."""
+    """Fill one node's evidence and stopping probability for one arm, from those of its
+    children."""
     drawn, total, evidence, stop = parts
     scale, cuts, stops = settings
     own = 0.0
@@ -56,8 +56,8 @@ def weigh(
     parts: tuple[Array, Array, Array, Array],
     settings: tuple[float, float, float],
 ) -> None:
-    """Twin of `trees.weigh`: evidence and shares of a whole tree, from its leaves
-    up."""
+    """Compiled version of `trees.weigh`: evidence and shares of a whole tree, from its
+    leaves to its root."""
     for node in range(left.size - 1, -1, -1):
         for arm in range(parts[0].shape[1]):
             _weigh_node(node, arm, left, parts, settings)
@@ -72,8 +72,8 @@ def believe(
     pull: float,
     belief: tuple[Array, Array],
 ) -> None:
-    """Twin of `trees.believe`: fill means and standard deviations (B, K) for rows x (B,
-    d)."""
+    """Compiled version of `trees.believe`. Fills means and standard deviations (B, K)
+    for rows x (B, d)."""
     columns, thresholds, lefts = cuts
     drawn, total, _, stop = parts
     starts, noises = facts
@@ -116,8 +116,8 @@ def learn(
     change: tuple[int, float, float],
     settings: tuple[float, float, float],
 ) -> float:
-    """Twin of `trees.learn`: return the prediction; then add draws and rewards to the
-    nodes on the row's path in each tree."""
+    """Compiled version of `trees.learn`. Return the prediction, then add draws and
+    rewards to the nodes on the row's path in each tree."""
     arm, draws, rewards = change
     pull, cut, stopped = settings
     starts, scales = facts

@@ -1,9 +1,10 @@
-"""The compiled twin (numba) of the growth of a tree, equal to the bit.
+"""Compiled kernel (numba) that grows a tree, with results equal to the numpy version to
+the last bit.
 
-A row's weight is one count, 2^`_BITS`, and its reward in whole units: one exact
-addition for both, times 0 or 1 in place of an unpredictable branch. Rows are
-permuted in place: those of a node are neighbours, sorted by arm, so that one running
-sum has the sums of all arms in it, as differences."""
+A row's weight contains its count, 2^`_BITS`, and its reward in whole units, so that one
+exact addition sums both. Weights are multiplied by 0 or 1 instead of using an
+unpredictable branch. Rows are permuted in place: the rows of a node are neighbours,
+sorted by arm, so that the sums of all arms are differences of one running sum."""
 
 from typing import Any, NamedTuple
 
@@ -25,7 +26,8 @@ _SECOND_MIX = np.uint64(0x94D049BB133111EB)
 
 
 class _Own(NamedTuple):
-    """The rows of a node: their numbers in the ring, arms and weights; all (n)."""
+    """The rows of a node: their numbers in the ring buffer, arms and weights, all
+    (n)."""
 
     order: Marks
     arms: Marks
@@ -33,7 +35,7 @@ class _Own(NamedTuple):
 
 
 class _Chance(NamedTuple):
-    """The numbers on which a node's candidates depend."""
+    """The numbers that determine a node's candidates."""
 
     key: int
     node: int
@@ -42,7 +44,7 @@ class _Chance(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Numbers of rows, gains and first rows of the arms with rows in a node; and room
+    """Numbers of rows, gains and first rows of the arms with rows in a node, and space
     for running sums."""
 
     counts: Ints
@@ -59,8 +61,8 @@ def grow(
     settings: tuple[float, float, Array],
     tree: tuple[Indices, Array, Indices, Array, Array],
 ) -> tuple[int, int]:
-    """Twin of `growth.grow`: fill `tree`, which has room for all nodes; return the
-    number of nodes, and the depth."""
+    """Compiled version of `growth.grow`. Fill `tree`, which has space for all nodes;
+    return the number of nodes and the depth."""
     candidates, deepest, tries = limits
     unit, centre, shares = settings
     columns, thresholds, lefts, drawn, totals = tree
@@ -107,7 +109,7 @@ def grow(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _open(ends: Ints, node: int, start: int, stop: int, depth: int) -> None:
-    """Note the rows and the depth of a node."""
+    """Store the rows and the depth of a node."""
     ends[node, 0] = start
     ends[node, 1] = stop
     ends[node, 2] = depth
@@ -122,7 +124,7 @@ def _unpack(weights: float, unit: float) -> tuple[int, float]:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _pack(own: _Own, packed: Array) -> None:
-    """Sums of weights by arm."""
+    """Fill the sums of weights by arm."""
     packed[:] = 0.0
     for i in range(own.arms.size):
         packed[own.arms[i]] += own.weights[i]
@@ -132,7 +134,7 @@ def _pack(own: _Own, packed: Array) -> None:
 def _gains(
     packed: Array, settings: tuple[float, float, Array], sums: _Sums
 ) -> tuple[_Sums, float]:
-    """Return the sums of arms with rows, and the squares that their means explain; -1
+    """Return the sums of arms with rows and the squares that their means explain, or -1
     if rewards are all 0 or all 1 for each arm."""
     unit, centre, shares = settings
     here = 0
@@ -162,8 +164,8 @@ def _cut(
     settings: tuple[float, float, Array, float],
     sums: _Sums,
 ) -> tuple[int, float]:
-    """Return the best candidate's column and threshold; an infinite threshold if none
-    explains more than the whole node."""
+    """Return the best candidate's column and threshold, or an infinite threshold if
+    none explains more than the whole node."""
     unit, centre, shares, none = settings
     best = none * (1 + 1e-9) + 1e-9
     column = 0
@@ -195,8 +197,8 @@ def _cut(
 def _run(
     one: Array, two: Array, thresholds: tuple[float, float], own: _Own, running: Array
 ) -> None:
-    """Fill running sums of the weights that go left, by two candidates at once:
-    additions of one need not wait for those of the other."""
+    """Fill running sums of the weights that go left for two candidates at once, so that
+    the additions of one need not wait for those of the other."""
     total = 0.0
     other = 0.0
     for i in range(own.order.size):
@@ -214,7 +216,7 @@ def _run(
 def _explained_squares(
     sums: _Sums, side: int, settings: tuple[float, float, Array]
 ) -> float:
-    """Twin of `growth._explained_squares` for one cut."""
+    """Compiled version of `growth._explained_squares` for one cut."""
     unit, centre, shares = settings
     explained = 0.0
     running = sums.running[:, side]
@@ -249,8 +251,8 @@ def _below(size: int, bits: np.uint64, n_bits: int) -> np.int64:
 def _candidate(
     x: Array, order: Marks, bits: np.uint64, tries: int
 ) -> tuple[np.int64, float]:
-    """Return a random column, and the midpoint of two random rows in it; an infinite
-    one if both are missing."""
+    """Return a random column and the midpoint of two random rows in it, or an infinite
+    midpoint if both are missing."""
     few = np.uint64(2**22 - 1)
     column = _below(x.shape[0], bits >> np.uint64(44), 20)
     one = _below(order.size, (bits >> np.uint64(22)) & few, 22)
@@ -274,7 +276,7 @@ def _candidate(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _part(numbers: Array, threshold: float, own: _Own, spare: _Own) -> np.int64:
-    """Move the rows that go left to the front, both sides in the order they had; return
+    """Move the rows that go left to the front, keeping the order on both sides. Return
     how many go left."""
     lefts = np.int64(0)
     rights = np.int64(0)

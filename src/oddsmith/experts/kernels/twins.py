@@ -1,9 +1,10 @@
-"""Compiled kernels (numba) for hot loops; `kernels` decides whether they are used.
+"""Compiled kernels (numba) for hot loops of decisions and weights; `core.kernels`
+decides whether they are used.
 
-Arrays enter with the arm axis outermost in memory, (…, K, N): the inner loop runs over
-experts, contiguous and vectorised. Results go into arrays made by the caller: numba
-takes 0.4 us to hand an array back. A twin that meets what it was not written for
-returns None, and the numpy function does the work.
+Arrays are passed with the arm axis outermost in memory, (…, K, N), so that the inner
+loop over experts is contiguous and vectorised. Results are written into arrays of the
+caller, because returning an array takes numba 0.4 us. For inputs that a kernel does not
+support it returns None, and the numpy function computes the result.
 """
 
 from functools import lru_cache
@@ -48,14 +49,15 @@ __all__ = [
 ]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-# experts per block, so that their predictions are still in the cache when they vote
+# Experts per block, so that their predictions are still in the cache when they vote.
 _STRIP = 512
 
 
 def vote(
     log_weights: Array, predictions: Array, gamma: Real, eligible: Bools | None
 ) -> tuple[Array, bool] | None:
-    """Twin of `weights.vote`; None when no vote has representable weight."""
+    """Compiled version of `weights.vote`. Return None if no vote has representable
+    weight."""
     n_arms = predictions.shape[-1]
     mask = _mask(n_arms) if eligible is None else eligible
     is_one_row = predictions.ndim == 2 and log_weights.ndim == 1 and mask.ndim == 1
@@ -74,8 +76,8 @@ def vote(
 def _vote_rows(
     log_weights: Array, predictions: Array, gamma: Real, mask: Bools
 ) -> tuple[Array, bool]:
-    """`vote` of a batch. Rows in which no vote has representable weight are left to
-    numpy, so that the other rows have the odds that they have alone."""
+    """Compute `vote` for a batch. Rows in which no vote has representable weight are
+    left to numpy, so that every row has the same propensities as alone."""
     n_experts, n_arms = predictions.shape[-2:]
     lead = np.broadcast_shapes(
         log_weights.shape[:-1],
@@ -102,10 +104,11 @@ def _vote_rows(
 def vote_logistic(
     log_weights: Array, features: Array, columns: Array, gamma: float
 ) -> tuple[Array, Array, bool] | None:
-    """`Experts.advise_and_mix` of logistic experts in one call; None if one sleeps.
+    """Do `Experts.advise_and_mix` for logistic experts in one call. Return None if an
+    expert makes no prediction.
 
-    `features` (K, d) meet the experts' columns (d, N); with weights per arm (d,) meet
-    columns (d, K · N).
+    `features` (K, d) are multiplied by the experts' columns (d, N); with weights per
+    arm, (d,) are multiplied by columns (d, K · N).
     """
     if features.ndim == 1:
         arms_first = (features @ columns).reshape(-1, log_weights.size)
@@ -129,8 +132,8 @@ def vote_logistic(
 def reweigh(
     log_weights: Array, advice: Array, reward: float, eta: float, loss: int
 ) -> Array | None:
-    """ln w - eta · loss(advice, reward), relative to the leader; None where the numpy
-    path must look closer."""
+    """Return ln w - eta · loss(advice, reward), relative to the leader, or None if the
+    numpy code must handle the case."""
     heavier = np.empty_like(log_weights)
     top = _reweigh(log_weights, advice, reward, eta, loss, heavier)
     if -np.inf < top < np.inf:
@@ -141,8 +144,8 @@ def reweigh(
 def reweigh_rows(
     log_weights: Array, advice: Array, rewards: Array, eta: float, loss: int
 ) -> tuple[Array, Bools]:
-    """`reweigh` for each row of a batch (…, N), and in which rows it did the work
-    (…)."""
+    """Do `reweigh` for each row of a batch (…, N), and return for which rows it
+    succeeded (…)."""
     heavier = np.empty(log_weights.shape)
     tops = np.empty(rewards.shape)
     rows = _rows(log_weights, 1)
@@ -156,7 +159,7 @@ def reweigh_rows(
 
 @lru_cache(maxsize=64)
 def _mask(n_arms: int) -> Bools:
-    """Return a mask of n_arms times True."""
+    """Return a mask of n_arms entries, all True."""
     return np.ones(n_arms, dtype=np.bool_)
 
 
@@ -169,8 +172,8 @@ def _rows(array: npt.NDArray[Scalar], axes: int) -> npt.NDArray[Scalar]:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _squash(row: Array) -> None:
-    """1 / (1 + exp(-s)), in place, on a contiguous row; s stays where its type can hold
-    the result."""
+    """Compute 1 / (1 + exp(-s)) in place on a contiguous row; s is limited to the range
+    in which its type can represent the result."""
     bound = 708.0 if row.itemsize == 8 else 87.0
     for i in range(row.size):
         score = row[i]
@@ -181,7 +184,7 @@ def _squash(row: Array) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def logistic(scores: Array) -> None:
-    """1 / (1 + exp(-s)), in place, on a contiguous array of any shape."""
+    """Compute 1 / (1 + exp(-s)) in place on a contiguous array of any shape."""
     _squash(scores.ravel())
 
 
@@ -218,7 +221,7 @@ def _tally(
     known = np.zeros(size)  # NaN marks an expert without prediction
     arm = np.zeros(size, np.int64)
     weight = np.empty(size)
-    # use slices: loops over plain indices vectorize, loops over start + i do not
+    # Use slices: loops over plain indices vectorise, loops over start + i do not.
     strip = log_weights[start:stop]
     for i in range(size):
         weight[i] = exp(strip[i])
@@ -228,7 +231,7 @@ def _tally(
             for i in range(size):
                 new = row[i]
                 old = best[i]
-                # comparisons with NaN are false, so NaN is never best or second
+                # Comparisons with NaN are false, so NaN is never best or second.
                 lower = old if new > old else new
                 known[i] += new
                 second[i] = lower if lower > second[i] else second[i]
@@ -328,8 +331,8 @@ def _vote_all(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def pick(propensities: Array, uniform: float) -> int:
-    """Twin of `decision.pick` for one row: the first arm whose cumulative odds exceed
-    uniform · total."""
+    """Compiled version of `draw.pick` for one row: return the first arm whose
+    cumulative propensity exceeds uniform · total."""
     total = 0.0
     for k in range(propensities.size):
         total += propensities[k]

@@ -1,5 +1,5 @@
-"""exp and log in forms that LLVM vectorises: branch-free, good to 3 ulp; for the
-compiled twins only (numba)."""
+"""exp and log in branch-free forms that LLVM vectorises, accurate to 3 ulp; only for
+the compiled kernels (numba)."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -16,7 +16,7 @@ Codegen: TypeAlias = Callable[[object, ir.IRBuilder, object, Sequence[object]], 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _to_float(typing_context: object, bits: object) -> tuple[object, Codegen]:
-    """The float64 with these 64 bits."""
+    """Return the float64 with these 64 bits."""
 
     def codegen(
         context: object,
@@ -31,7 +31,7 @@ def _to_float(typing_context: object, bits: object) -> tuple[object, Codegen]:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _to_bits(typing_context: object, number: object) -> tuple[object, Codegen]:
-    """The 64 bits of this float64."""
+    """Return the 64 bits of this float64."""
 
     def codegen(
         context: object,
@@ -46,8 +46,8 @@ def _to_bits(typing_context: object, number: object) -> tuple[object, Codegen]:
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def exp_ratio(x: float) -> tuple[float, float]:
-    """Two numbers whose ratio is exp(x) for |x| <= 708: Cody-Waite reduction and the
-    Cephes rational."""
+    """Return two numbers whose ratio is exp(x) for |x| <= 708 (Cody-Waite reduction and
+    the rational function of Cephes)."""
     y = min(max(x, -708.0), 708.0)
     n = np.floor(y * 1.4426950408889634 + 0.5)
     r = (y - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6
@@ -62,7 +62,7 @@ def exp_ratio(x: float) -> tuple[float, float]:
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def exp(x: float) -> float:
-    """exp(x) for x <= 708; 0 below -708, NaN for NaN."""
+    """Return exp(x) for x <= 708; 0 below -708, NaN for NaN."""
     above, below = exp_ratio(x)
     y: float = above / below
     if x >= -708.0:
@@ -74,8 +74,8 @@ def exp(x: float) -> float:
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def log(x: float) -> float:
-    """ln x for normal x > 0, -inf below, NaN for x < 0 or NaN (the series of fdlibm's
-    log)."""
+    """Return ln x for normal x > 0, -inf for smaller x, NaN for x < 0 or NaN (the
+    series of fdlibm's log)."""
     bits = _to_bits(x)
     k = (bits - 0x3FE6A09E667F3BCD) >> 52
     f = _to_float(bits - (k << 52)) - 1.0
@@ -99,7 +99,7 @@ def log(x: float) -> float:
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def log1p(x: float) -> float:
-    """ln(1 + x) for x >= -1, corrected for the rounding of 1 + x."""
+    """Return ln(1 + x) for x >= -1, corrected for the rounding of 1 + x."""
     u = 1.0 + x
     if u == 0.0:
         return -np.inf

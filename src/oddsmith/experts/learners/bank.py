@@ -41,7 +41,7 @@ class LearnerState(NamedTuple):
     """Number of rewards, columns of the contexts, their running moments (…, d), and
     each learner's state.
 
-    Learning adds columns: before the first reward there are none. `unit` (…) is the
+    Learning adds columns; before the first reward there are none. `unit` (…) is the
     power of two that bounds the rewards so far, 0 while all of them were 0. Learners
     and mixture see rewards divided by it.
     """
@@ -59,14 +59,15 @@ class LearnerState(NamedTuple):
 class LearningExperts(LearnerBank):
     """One expert per learner and, with `blend`, a mixture of the first two.
 
-    The mixture is the one with the least square loss on the rewards so far (`Mixture`).
+    The mixture minimises the square loss on the rewards so far (`Mixture`).
 
-    Numbers are standardised by running moments, missing ones count as the mean; every
-    category that was learnt from has a column of its own (`contexts/columns.py` reads
-    contexts). An expert predicts its mean, clipped for the loss, and votes by the rule
-    `ballots`. It is scored on its prediction, then learns. Names of experts begin with
-    `prefix`. With `rows_per_arm`, contexts are (…, K, d), a row of numbers for each
-    arm, and all arms share the learners.
+    Numbers are standardised by running moments, and missing ones count as the mean.
+    Every category that occurred during learning has its own column
+    (`contexts/columns.py` reads contexts). An expert predicts its mean, clipped for the
+    loss, and votes by the rule `ballots`. For each reward, it is first scored on its
+    prediction, then it learns. Names of experts begin with `prefix`. With
+    `rows_per_arm`, contexts are (…, K, d), a row of numbers for each arm, and all arms
+    share the learners.
 
     >>> bank = LearningExperts(("a", "b"))
     >>> bank.predict(bank.init(), np.array([1.0, 2.0]))
@@ -100,7 +101,7 @@ class LearningExperts(LearnerBank):
         self, state: LearnerState, decision: Decision, reward: Real
     ) -> LearnerState:
         """Add the drawn context to columns and moments, then teach every learner the
-        reward of the drawn arm; in place."""
+        reward of the drawn arm, in place."""
         shape = state.moments.mean.shape[:-1]
         arms = np.asarray(decision.number, dtype=np.int64)
         _check_batch(shape, arms.shape)
@@ -137,14 +138,14 @@ class LearningExperts(LearnerBank):
     def revise(
         self, state: LearnerState, decision: Decision, before: float, reward: float
     ) -> LearnerState:
-        """Replace the reward of a decision in every learner; in place."""
+        """Replace the reward of a decision in every learner, in place."""
         if not state.seen:
             return self.update(state, decision, reward)
         arms = np.asarray(decision.number, dtype=np.int64)
         if arms.shape or state.moments.mean.ndim > 1:
             raise InvalidInput(
-                "decision must be a single one, of a state without batch axes; got "
-                f"{arms.shape}"
+                "decision must be a single decision, for a state without batch axes; "
+                f"got {arms.shape}"
             )
         warm_start = self.revise_votes(state, decision, reward - before)
         state = self._with_unit(state, np.asarray(reward))
@@ -165,8 +166,8 @@ class LearningExperts(LearnerBank):
     def with_arms(
         self, state: LearnerState, arms: Sequence[str]
     ) -> "tuple[LearningExperts, LearnerState]":
-        """The bank and its state with further arms, which start from the prior; the
-        first ones must be the old ones.
+        """Return the bank and its state with further arms, which start from the prior.
+        The first arms must be the previous ones.
 
         >>> bank = LearningExperts(("a", "b"))
         >>> wider, _ = bank.with_arms(bank.init(), ["a", "b", "c"])
@@ -206,7 +207,7 @@ class LearningExperts(LearnerBank):
         x = read_context(columns, decision.context, self.schema)
         if not self.rows_per_arm:
             return x
-        # arms may have been added since the decision
+        # Arms may have been added since the decision.
         n_arms = min(decision.propensities.shape[-1], len(self.arms))
         rows = _check_rows(x, n_arms)
         drawn = np.take_along_axis(rows, arms[..., None, None], axis=-2)
@@ -215,7 +216,7 @@ class LearningExperts(LearnerBank):
     def beliefs(self, state: LearnerState, context: Context) -> Belief:
         x = read_context(state.columns, context, self.schema)
         if self.rows_per_arm:
-            # treat the arms as one more batch axis of problems with one arm
+            # Treat the arms as one more batch axis of problems with one arm.
             x = np.moveaxis(_check_rows(x, len(self.arms)), -2, 0)
         if not state.seen:
             lead = x.shape[1:-1] if self.rows_per_arm else x.shape[:-1]
@@ -232,7 +233,7 @@ class LearningExperts(LearnerBank):
 
 
 def _check_batch(shape: tuple[int, ...], got: tuple[int, ...]) -> None:
-    """Refuse a decision whose batch axes are not the state's."""
+    """Raise if the batch axes of a decision are not those of the state."""
     if got != shape:
         raise InvalidInput(
             f"decision must have the state's batch axes {shape}; got {got}"
@@ -240,7 +241,7 @@ def _check_batch(shape: tuple[int, ...], got: tuple[int, ...]) -> None:
 
 
 def _check_rows(x: Array, n_arms: int) -> Array:
-    """Return the numbers (…, K, d); refuse them without a row for each arm."""
+    """Return the numbers (…, K, d); raise if an arm has no row."""
     if x.shape[-2:-1] != (n_arms,):
         raise InvalidInput(
             f"context must have a row for each of the {n_arms} arms; got shape "

@@ -1,9 +1,9 @@
 """Evidence: several ridge penalties for one regression, weighted by how well each
 predicted the rewards, with packed covariances.
 
-A covariance (D, D) is stored as its lower triangle, row after row (P = D (D+1)/2): half
-the memory, and a further feature is a row at the end. A ridge's predictions are those
-of Student's t with the noise so far."""
+A covariance (D, D) is stored as its lower triangle, row by row (P = D (D+1)/2), which
+needs half the memory; an additional feature is a row at the end. The predictive
+distribution of a ridge is Student's t with the noise estimated so far."""
 
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -38,9 +38,10 @@ __all__ = [
 _Models = TypeVar("_Models", "Regressions", "Crossed")
 
 Ridges: TypeAlias = tuple[tuple[float, float], ...]
-"""Pairs of prior precisions: of 1 and the linear part, and of waves."""
+"""Pairs of prior precisions: of the constant and the linear part, and of Fourier
+features (waves)."""
 USUAL: Ridges = ((0.3, 0.3), (1.0, 3.0), (3.0, 30.0))
-_FAINT = 0.01  # skip the predictions of ridges with less weight; all of them learn
+_FAINT = 0.01  # ignore the predictions of ridges with less weight; all of them learn
 
 
 class Regressions(NamedTuple):
@@ -57,8 +58,8 @@ class Regressions(NamedTuple):
 
 
 class Crossed(NamedTuple):
-    """Regressions on further features: the evidence for them, and the sums, stand with
-    those of the first ones.
+    """Regressions on further features. Their evidence and sums are stored with those of
+    the first regressions.
 
     `weights` (J, 1, 2, D) and `covariance` (J, 1, P), as in `Regressions`.
     """
@@ -70,8 +71,8 @@ class Crossed(NamedTuple):
 class Row(NamedTuple):
     """Features (D) of an arm's row, and its reward.
 
-    Where the arm has a mean of its own, `own` (2) is that of rewards and of a constant
-    1, and `total` is how many rewards it weighs.
+    If arms have their own means, `own` (2) contains the arm's mean of rewards and of a
+    constant 1, and `total` is the weight of these means in numbers of rewards.
     """
 
     phi: Array
@@ -81,11 +82,11 @@ class Row(NamedTuple):
 
 
 def check_ridges(ridges: Any) -> None:
-    """Refuses what is not a tuple of pairs of positive numbers."""
+    """Raise for anything other than a tuple of pairs of positive numbers."""
     is_filled = isinstance(ridges, tuple) and bool(ridges)
     if not (is_filled and all(isinstance(r, tuple) and len(r) == 2 for r in ridges)):
         raise InvalidInput(
-            "ridges must be pairs of numbers, of the linear part and of waves; got "
+            "ridges must be pairs of numbers, for the linear part and for waves; got "
             f"{ridges!r:.60}"
         )
     for ridge in chain.from_iterable(ridges):
@@ -93,7 +94,8 @@ def check_ridges(ridges: Any) -> None:
 
 
 def precisions(ridges: Ridges, n_waves: int, size: int) -> Array:
-    """The prior precision (J, D) of each feature: 1, waves, and the linear part.
+    """Return the prior precision (J, D) of each feature: the constant, the waves, and
+    the linear part.
 
     >>> precisions(((1.0, 3.0),), 2, 4)
     array([[1., 3., 3., 1.]])
@@ -104,7 +106,7 @@ def precisions(ridges: Ridges, n_waves: int, size: int) -> Array:
 
 
 def shares(evidence: Array) -> Array:
-    """The weight of each ridge (…, J); one that is faint has none.
+    """Return the weight of each ridge (…, J). Tiny weights are set to 0.
 
     >>> shares(np.array([[0.0, 2.0, 0.5], [-9.0, 2.0, 0.5]]))
     array([1., 0.])
@@ -143,13 +145,14 @@ def start_of(sums: Array) -> Array:
 
 
 def mix_ridges(values: Array, variance: Array, models: Regressions) -> Belief:
-    """Return means and standard deviations (…, K) over ridges: of values (…, J, K, 2)
-    and variances (…, K) in units of the noise.
+    """Return means and standard deviations (…, K), mixed over ridges, from values (…,
+    J, K, 2) and variances (…, K) in units of the noise.
 
-    Values are predictions of the reward, and of a constant 1, whose remainder belongs
-    to the start. The variances are those of the first ridge, which smooths least: how
-    smooth the world is must not end the doubt. Where that ridge is the best, rewards
-    are nearly certain, and rare ones are no noise: its noise is the largest possible.
+    Values are predictions of the reward and of a constant 1; the missing part of the
+    constant belongs to the start. The variances are those of the first ridge, which
+    smooths least, because a smooth world must not end the uncertainty. If that ridge is
+    the best, rewards are nearly deterministic and rare ones are not noise, so the noise
+    is set to its largest possible value.
 
         mean_j = value_j + start (1 - one_j)
         sd² = Σ_j weight_j (noise_j · variance + (mean_j - mean)²)
@@ -168,7 +171,8 @@ def mix_ridges(values: Array, variance: Array, models: Regressions) -> Belief:
 
 
 def rescale(models: Regressions, factor: Array) -> None:
-    """Change the unit of rewards, in place: they are `factor` (…) times as large."""
+    """Change the unit of rewards in place; rewards become `factor` (…) times as
+    large."""
     by_ridge = factor[..., None]
     models.weights[..., 0, :] *= by_ridge[..., None, None]
     models.evidence[..., 2] *= by_ridge**2
@@ -191,7 +195,7 @@ def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:
 
 def with_features(models: _Models, precision: Array) -> _Models:
     """Return the regressions with further features, up to D, that were 0 in all rows so
-    far: exact."""
+    far. The result is exact."""
     size = precision.shape[-1]
     n_before = models.covariance.shape[-1]
     rows = np.arange(size)
@@ -207,7 +211,7 @@ def with_features(models: _Models, precision: Array) -> _Models:
 
 
 def dense(packed: Array, size: int) -> Array:
-    """The full matrices (…, D, D) of packed ones."""
+    """Return the full matrices (…, D, D) of packed ones."""
     full = np.zeros((*packed.shape[:-1], size, size))
     rows, columns = np.tril_indices(size)
     full[..., rows, columns] = packed
@@ -216,8 +220,8 @@ def dense(packed: Array, size: int) -> Array:
 
 
 def learn_row(models: Regressions, arm: int, row: Row) -> None:
-    """Score the ridges on their predictions of the row, then add it to the arm's
-    regressions; in place."""
+    """Score the ridges on their predictions of the row, then add the row to the arm's
+    regressions, in place."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.learn_row(*models, arm, *row)
@@ -231,8 +235,8 @@ def learn_row(models: Regressions, arm: int, row: Row) -> None:
 def learn_both(
     models: Regressions, products: Crossed, row: Row, crossed: Array
 ) -> None:
-    """As `learn_row`, where some of the ridges are those of other features of the same
-    row, `crossed`; in place."""
+    """Do the same as `learn_row`, in place, if some of the ridges use other features of
+    the same row, `crossed`."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.learn_both(*models, *products, crossed, *row)
@@ -256,11 +260,11 @@ def learn_both(
 def _gain(
     weights: Array, covariance: Array, evidence: Array, row: Row, start: float
 ) -> None:
-    """Score regressions (J, 2, D) on their predictions of the row, and add it; in
+    """Score regressions (J, 2, D) on their predictions of the row, and add the row, in
     place.
 
-    With gain = C φ and heft = n/(n + 1) of the arm's own mean (Sherman and Morrison):
-    C -= s gain gainᵀ and θ += s error gain, where s = heft / (1 + heft φᵀ C φ).
+    With gain = C φ and heft = n/(n + 1) of the arm's own mean (Sherman and Morrison): C
+    -= s gain gainᵀ and θ += s error gain, where s = heft / (1 + heft φᵀ C φ).
     """
     from scipy.linalg.blas import dspmv, dspr
 
@@ -280,7 +284,7 @@ def _gain(
 
 
 def _count(models: Regressions, reward: float) -> None:
-    """Shift the best evidence to 0, and add the reward to the sums; in place."""
+    """Shift the best evidence to 0 and add the reward to the sums, in place."""
     found = models.evidence[:, 0]
     found -= np.maximum.reduce(found)
     models.sums[:] += (reward, 1.0)

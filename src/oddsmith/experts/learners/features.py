@@ -17,15 +17,16 @@ class FeatureMap(Protocol):
     """Maps numbers (…, d), whose squares sum to about 1, to features (…, size) with a
     leading 1. It has no state.
 
-    The bank standardises by running moments and divides by one root, so squares sum to
-    1 and one bandwidth fits any d and scale. The features of a row depend on that row
-    alone. Numbers may become more: `first` is their initial number. Where later ones
-    are 0, the features are those of fewer numbers, with zeros behind them.
+    The bank standardises numbers by running moments and divides them by one root, so
+    that squares sum to 1 and one bandwidth fits any d and scale. The features of a row
+    depend only on that row. The number of columns may grow: `first` is the initial
+    number. If later numbers are 0, the features are those of fewer numbers, followed by
+    zeros.
     """
 
     @property
     def name(self) -> str:
-        """Return a word for the expert's name, with unusual settings."""
+        """Return text for the expert's name, with unusual settings."""
         ...
 
     @property
@@ -38,15 +39,14 @@ class FeatureMap(Protocol):
         ...
 
     def __call__(self, z: Array, first: int, linear: Array | None = None) -> Array:
-        """The features; the linear part is of `linear` (…, n), or of the numbers
+        """Return the features. The linear part uses `linear` (…, n), or the numbers
         themselves."""
         ...
 
 
 @dataclass(frozen=True)
 class Plain:
-    """1 and the numbers; those beyond `most` are added to places among them with random
-    signs.
+    """1 and the numbers. Numbers beyond `most` are added to others with random signs.
 
     >>> Plain()(np.array([0.6, 0.8]), 2)
     array([1. , 0.6, 0.8])
@@ -75,13 +75,13 @@ class Plain:
 
 @dataclass(frozen=True)
 class Curves:
-    """1, cos(W z) and sin(W z) over √(n/2), and the numbers: a sum of a Gaussian kernel
-    and a linear one.
+    """1, cos(W z) and sin(W z) over √(n/2), and the numbers: the features of a Gaussian
+    kernel plus a linear one.
 
-    The n/2 directions are orthogonal as far as they can be (Yu et al. 2016), each as
-    long as a normal vector of standard deviation `scale`: inner products of waves tend
-    to exp(-scale² |z - z'|²/2). The draws belong to `seed` and to how many numbers
-    there were at first; for each later one, directions gain a normal number.
+    The n/2 directions are as orthogonal as possible (Yu et al. 2016), each as long as a
+    normal vector of standard deviation `scale`, so that inner products of waves tend to
+    exp(-scale² |z - z'|²/2). The draws depend on `seed` and on the initial number of
+    columns; each later column adds a normal number to the directions.
 
     >>> Curves(4)(np.zeros(2), 2)
     array([1.        , 0.70710678, 0.70710678, 0.        , 0.        ,
@@ -136,7 +136,7 @@ class Curves:
 
 
 def fold_numbers(z: Array, most: int) -> Array:
-    """Return the numbers (…, d); those beyond `most` are added to others with random
+    """Return the numbers (…, d); numbers beyond `most` are added to others with random
     signs.
 
     >>> fold_numbers(np.array([0.6, 0.8]), 2)
@@ -153,8 +153,8 @@ def fold_numbers(z: Array, most: int) -> Array:
 
 @lru_cache(maxsize=64)
 def fold_places(dim: int, most: int) -> tuple[Ints, Array]:
-    """Return a random place among the first `most` numbers, and a random sign, for each
-    later number; the same for more numbers."""
+    """Return for each later number a random position among the first `most` numbers,
+    and a random sign. More numbers do not change earlier results."""
     later = dim - most
     places = np.random.default_rng([most, 0]).random(later) * most
     coins = np.random.default_rng([most, 1]).random(later)

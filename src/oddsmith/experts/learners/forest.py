@@ -33,7 +33,7 @@ from oddsmith.experts.ring import FIRST, PACE, longer, next_refit
 __all__ = ["Forest", "ForestState"]
 
 _MOST = 100.0  # maximum number of Bernoulli trials that one reward counts for
-# rows per step, summed over all trees (at least one tree), to limit memory
+# Rows per step, summed over all trees (at least one tree), to limit memory.
 _AT_ONCE = 4096
 
 
@@ -41,9 +41,10 @@ class ForestState(NamedTuple):
     """State of a forest: counts, recent rows, trees, and the variance of rewards.
 
     `learnt` (…) counts the rewards; `begun` (…) is the count at which the last regrowth
-    began. Rows are a ring, by column: numbers (…, d, C), arms and rewards (…, C); the
-    newest overwrites the oldest. `scatter` (…, 2) contains two sums: the variance of a
-    coin with the predicted mean, and the squared errors of that mean.
+    began. Rows are a ring buffer, stored by column: numbers (…, d, C), arms and rewards
+    (…, C); the newest row overwrites the oldest. `scatter` (…, 2) contains two sums:
+    the variance of a Bernoulli reward with the predicted mean, and the squared errors
+    of that mean.
     """
 
     learnt: Ints
@@ -57,18 +58,18 @@ class ForestState(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """Average of the means and doubts of `trees` partitions of the contexts, each cut
-    short where that fits the rewards better.
+    """Average over `trees` partitions of the contexts, of means and standard
+    deviations. Each tree is cut short where that fits the rewards better.
 
-    Nodes learn at once. Rewards that scatter less than coins carry more information,
-    and count as that many more coins. From 24 rewards on, trees are grown again on the
-    last `window` rows each time the number of rewards has grown by 2/5 (at most every
-    `window`/2 rewards): one tree at a reward, several while rows are few. The random
-    draws depend on `seed`. Cuts depend on the order of a column's values only, so
-    scales do not matter; a missing number goes left. An arm without rows has the prior
-    of `prior.py`. Memory: window · d and at most 4 · trees · window · K. Time for a
-    step: `trees` walks, and O(window · candidates) while trees are grown; there are as
-    many candidates as columns, but between 8 and 64.
+    Nodes learn immediately. Rewards with less variance than Bernoulli rewards carry
+    more information, and count as more Bernoulli trials. From 24 rewards on, trees are
+    regrown on the last `window` rows each time the number of rewards has grown by 2/5
+    (at most every `window`/2 rewards): one tree per reward, or several while there are
+    few rows. The random draws depend on `seed`. Cuts depend only on the order of a
+    column's values, so scales do not matter; a missing number goes left. An arm without
+    rows has the prior of `prior.py`. Memory: window · d, and at most 4 · trees · window
+    · K. Time per reward: `trees` walks, and O(window · candidates) while trees are
+    grown. The number of candidates is that of columns, but between 8 and 64.
 
     >>> learner = Forest(trees=4)
     >>> learner.believe(
@@ -175,8 +176,8 @@ class Forest:
         return state._replace(trees=with_arms(state.trees, more))
 
     def wider(self, state: ForestState, fill: Array) -> ForestState:
-        """Return the state with the columns of `fill` (d), whose values older rows get.
-        Trees stay."""
+        """Return the state with the columns of `fill` (d), whose values earlier rows
+        get. Trees stay the same."""
         more = fill[state.numbers.shape[-2] :, None]
         shape = (*state.learnt.shape, len(more), state.arms.shape[-1])
         columns = np.broadcast_to(more, shape)
@@ -184,7 +185,8 @@ class Forest:
         return state._replace(numbers=numbers)
 
     def rescaled(self, state: ForestState, factor: Array) -> ForestState:
-        """Rows and nodes have rewards in another unit: `factor` (…) times as large."""
+        """Return rows and nodes in another unit of rewards, `factor` (…) times as
+        large."""
         state.rewards[...] *= factor[..., None]
         state.scatter[...] *= np.stack([factor, factor**2], axis=-1)
         state.trees.total[...] *= factor[..., None, None, None]
@@ -197,8 +199,8 @@ class Forest:
         return state
 
     def _regrow(self, state: ForestState) -> ForestState:
-        """Grow the next trees on the rows in the ring; enlarge the ring when a regrowth
-        begins."""
+        """Grow the next trees on the rows in the ring buffer. Enlarge the buffer when a
+        regrowth begins."""
         learnt = int(state.learnt.flat[0])
         begun = int(state.begun.flat[0])
         due = FIRST
@@ -219,8 +221,8 @@ class Forest:
         return state
 
     def _begin(self, state: ForestState, begun: int) -> ForestState:
-        """Return the state at the begin of a regrowth, with room for the rows until the
-        next one."""
+        """Return the state at the beginning of a regrowth, with space for the rows
+        until the next one."""
         room = min(next_refit(begun, PACE, self.window), self.window)
         more = room - state.arms.shape[-1]
         axis = state.arms.ndim - 1
@@ -248,8 +250,8 @@ class Forest:
 
 @cache
 def _compile() -> None:
-    """Compile the twins before the first reward: it takes seconds, or a part of one
-    from numba's cache."""
+    """Compile the kernels before the first reward, because it takes seconds (less from
+    numba's cache)."""
     trees = stumps((), 1, 1)
     rows = Rows(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1))
     grow(rows, 1, key=0)
@@ -259,7 +261,7 @@ def _compile() -> None:
 
 
 def _belief(trees: Trees, x: Array, dim: int) -> Belief:
-    """Return the belief about rows x (…, dim), by trees without batch axes."""
+    """Return the posterior of rows x (…, dim), from trees without batch axes."""
     lead = x.shape[:-1]
     rows = np.array(x, dtype=np.float64, order="C").reshape(prod(lead), dim)
     mean, sd = believe(trees, rows)
@@ -268,7 +270,7 @@ def _belief(trees: Trees, x: Array, dim: int) -> Belief:
 
 
 def _recent_rows(state: ForestState, place: tuple[int, ...]) -> Rows:
-    """Return the rows in the ring of one place of a batch."""
+    """Return the rows in the ring buffer for one batch index."""
     n_learnt = int(state.learnt.flat[0])
     room = state.arms.shape[-1]
     n = min(n_learnt, room)
@@ -278,7 +280,7 @@ def _recent_rows(state: ForestState, place: tuple[int, ...]) -> Rows:
 
 
 def _with_stumps(state: ForestState) -> ForestState:
-    """Make all trees one leaf with the rows so far, in place: before the first
+    """Make each tree a single leaf with the rows so far, in place, before the first
     regrowth."""
     trees = state.trees
     n_arms = trees.total.shape[-1]

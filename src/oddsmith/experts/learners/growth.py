@@ -1,15 +1,15 @@
 """Growing one tree on logged bandit rows (contexts, drawn arms, rewards), level by
 level in numpy or by a compiled kernel.
 
-A tree cuts the contexts into leaves; every node has the number of draws and the sum of
-rewards of each arm. Candidates for a cut are drawn at random: a column, and the
-midpoint of two of the node's rows. The cut after which the arms' means explain most is
-chosen, as in extremely randomised trees (Geurts et al. 2006): O(rows · candidates ·
-depth).
+A tree divides the contexts into leaves. Every node contains the number of draws and the
+sum of rewards of each arm. Candidates for a cut are drawn at random: a column, and the
+midpoint of two of the node's rows. The chosen cut is the one after which the arms'
+means explain most, as in extremely randomised trees (Geurts et al. 2006). Time: O(rows
+· candidates · depth).
 
-The twin gives the same tree to the bit. Rewards are rounded to whole units of 2^-20, so
-that sums are exact in any order; draws are a hash of the tree's key, the node and the
-candidate; sums over arms are in the order of the arms.
+The compiled kernel gives the same tree to the last bit. Rewards are rounded to whole
+units of 2^-20, so that sums are exact in any order; draws are a hash of the tree's key,
+the node and the candidate; sums over arms follow the order of the arms.
 """
 
 from functools import cache
@@ -30,7 +30,7 @@ Hashes = npt.NDArray[np.uint64]
 
 DEPTH = 14  # maximum number of steps from root to leaf
 MOST_ROWS = 2**15
-# prior: divide the squared sum of an arm as if it had one more row with gain 0
+# Prior: divide the squared sum of an arm as if it had one more row with gain 0.
 _SPLIT = 1.0
 _UNIT = 2.0**-20
 # A row's weight is 2^_BITS plus its reward in units. The sum of MOST_ROWS rewards needs
@@ -49,8 +49,8 @@ _ROUNDS = (
 
 
 class Rows(NamedTuple):
-    """Drawn arms (n) and rewards (n), one at least; numbers by column (d, n), or more
-    of them than there are rows."""
+    """Drawn arms (n), at least one, rewards (n), and numbers by column (d, n); the
+    columns may be longer than the number of rows."""
 
     numbers: Array
     arms: Ints
@@ -58,13 +58,14 @@ class Rows(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Nodes (V), the root first, level after level; the right child stands behind the
-    left one.
+    """Nodes (V), the root first, then level by level. The right child follows the left
+    one.
 
-    A leaf is its own left child behind an infinite threshold, so that walks end where
-    they are. `drawn` and `total` (V, K) are each arm's rows and the sum of their
-    rewards; `start` is the mean of an arm without rows, and `depth` how many steps
-    reach every leaf. `noise` is the largest standard deviation that rewards can have.
+    A leaf is its own left child with an infinite threshold, so that paths stay there.
+    `drawn` and `total` (V, K) are each arm's number of rows and sum of rewards. `start`
+    is the mean of an arm without rows, and `depth` the number of steps after which
+    every path is at a leaf. `noise` is the largest possible standard deviation of
+    rewards.
     """
 
     column: Indices
@@ -78,11 +79,11 @@ class Tree(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Constants of one growth, for numpy and the twin.
+    """Constants of one growth, for numpy and the compiled kernel.
 
-    `weights` (n) are those of the rows, `centre` is the mean reward, `start` and
+    `weights` (n) are the weights of the rows, `centre` is the mean reward, `start` and
     `noise` are the mean of an arm without rows and its largest standard deviation, and
-    `shares` (n + 1) is 1/(rows + 1) by the number of rows.
+    `shares` (n + 1) is 1/(rows + 1) by number of rows.
     """
 
     key: int
@@ -174,8 +175,8 @@ def _by_twin(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
 
 
 class _Level(NamedTuple):
-    """Rows at the nodes of one level, by node and then by arm; the number of its first
-    node, and how many they are."""
+    """Rows at the nodes of one level, sorted by node and then by arm, the number of its
+    first node, and the number of nodes."""
 
     node: Ints
     row: Ints
@@ -184,11 +185,10 @@ class _Level(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """Rows at the nodes of a level that may be cut, and their nodes; rows and rewards
-    of these by arm (nodes, K).
+    """Rows at the nodes of a level that may be cut, with their nodes; numbers of rows
+    and sums of rewards by arm (nodes, K).
 
-    Rows of one node and arm are a run: they stand side by side, from the places `begin`
-    on.
+    Rows of one node and arm are neighbours, starting at the positions `begin`.
     """
 
     node: Ints
@@ -243,8 +243,8 @@ def _by_levels(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
 
 
 def _sums(place: Ints, weights: Array, shape: tuple[int, ...]) -> tuple[Ints, Array]:
-    """How many rows, and the sum of their rewards, in each place of an array of this
-    shape."""
+    """Return the number of rows, and the sum of their rewards, at each index of an
+    array of this shape."""
     packed = np.bincount(place, weights, prod(shape))
     return _unpack(packed.reshape(shape))
 
@@ -260,11 +260,11 @@ def _unpack(sums: npt.NDArray[Any]) -> tuple[Ints, Array]:
 def _best_cuts(
     level: _Level, rows: Rows, plan: _Plan, count: Ints, total: Array
 ) -> tuple[Ints, Array]:
-    """Return the best split of each node, by column and threshold; an infinite
+    """Return the best split of each node, by column and threshold, or an infinite
     threshold if no split improves the fit."""
     column = np.zeros(level.size, np.int64)
     threshold = np.full(level.size, np.inf)
-    # if all rewards of each arm are equal (0 or 1), no split improves the fit
+    # If all rewards of each arm are equal (0 or 1), no split improves the fit.
     alike = ((total == 0) | (total == count)).all(axis=1)
     is_open = ~alike & (count.sum(axis=1) >= 4)
     nodes = np.flatnonzero(is_open)
@@ -296,17 +296,18 @@ def _best_cuts(
 
 
 def _changes(places: Ints) -> Ints:
-    """Return where runs of equal places begin; places are in order."""
+    """Return the starts of runs of equal entries in sorted `places`."""
     return np.flatnonzero(np.append(True, places[1:] != places[:-1]))
 
 
 def _explained_squares(
     part: _Open, rows: Rows, plan: _Plan, columns: Ints, thresholds: Array
 ) -> Array:
-    """Return the squares that each candidate's cut explains (nodes, candidates); -inf
-    if a side has less than two rows.
+    """Return the squares that each candidate's cut explains (nodes, candidates), or
+    -inf if a side has fewer than two rows.
 
-    Σ over arms and sides of gain²/(rows + 1), where gain = rewards - rows · centre.
+    The result is Σ over arms and sides of gain²/(rows + 1), where gain = rewards - rows
+    · centre.
     """
     n, n_arms = part.counts.shape
     many = columns.shape[1]
@@ -326,7 +327,7 @@ def _explained_squares(
     left_terms = gain * gain * plan.shares.take(count)
     terms = left_terms + rest * rest * plan.shares.take(counts - count)
     place = node[:, None] * many + np.arange(many)
-    # bincount adds the arms in a fixed order
+    # bincount adds the arms in a fixed order.
     explained = np.bincount(place.ravel(), terms.ravel(), n * many).reshape(n, many)
     size = np.add.reduceat(count, _changes(node), axis=0)
     both = part.counts.sum(axis=1)[:, None]
@@ -335,8 +336,8 @@ def _explained_squares(
 
 
 def _sum_over_arms(terms: Array) -> Array:
-    """Return sums over arms (…, K, …), from the first to the last: `sum` has an order
-    of its own."""
+    """Return sums over arms (…, K, …), from the first to the last arm, because numpy's
+    `sum` uses another order."""
     total: Array = np.cumsum(terms, axis=1)[:, -1]
     return total
 
@@ -346,9 +347,9 @@ def _candidates(
 ) -> tuple[Ints, Array]:
     """Return random columns and midpoints of two random rows (nodes, candidates).
 
-    A second row whose number equals the first one's is replaced by the next row, up to
-    `_TRIES` times. Between a missing number and another, the cut is below all numbers;
-    between two missing ones there is none.
+    If a second row has the same number as the first one, the next row replaces it, up
+    to `_TRIES` times. Between a missing number and another, the cut is below all
+    numbers; between two missing numbers there is no cut.
     """
     draws = numbers[:, None] * plan.candidates + np.arange(plan.candidates)
     bits = _random_bits(plan.key, draws)

@@ -10,16 +10,16 @@ from oddsmith.experts.learners.protocol import LearnerInput
 
 __all__ = ["RunningMoments", "standardise", "with_row"]
 
-# clip values beyond so many standard deviations, so that one outlier does not dominate
-# a regression
+# Clip values beyond this many standard deviations, so that one outlier does not
+# dominate a regression.
 _FAR = 5.0
-# smallest divisor of all values, so that a rare category does not dominate
+# Smallest divisor of all values, so that a rare category does not dominate.
 _LEAST = 0.2
 
 
 class RunningMoments(NamedTuple):
-    """Number of rows with a value, their mean and their sum of squares about it, of
-    each column (…, d)."""
+    """Number of rows with a value, their mean, and the sum of squared deviations from
+    it, for each column (…, d)."""
 
     counts: Array
     mean: Array
@@ -31,8 +31,8 @@ class RunningMoments(NamedTuple):
         return cls(*np.zeros((3, *shape, dim)))
 
     def wider(self, is_zero: Bools, seen: float) -> "RunningMoments":
-        """Return the moments with further columns, up to those of `is_zero` (d): they
-        were 0 in the `seen` rows so far, or missing."""
+        """Return the moments with further columns, up to those of `is_zero` (d), which
+        were 0 or missing in the `seen` rows so far."""
         *lead, dim = self.mean.shape
         widths = [(0, 0)] * len(lead) + [(0, len(is_zero) - dim)]
         moments = RunningMoments(*(np.pad(part, widths) for part in self))
@@ -41,8 +41,7 @@ class RunningMoments(NamedTuple):
 
 
 def with_row(moments: RunningMoments, x: Array) -> RunningMoments:
-    """The moments with one more row (Welford), in place; missing numbers change
-    nothing."""
+    """Add one row to the moments in place (Welford); missing numbers change nothing."""
     compiled = kernels.compiled()
     if compiled is not None and x.ndim == 1:
         compiled.add_row(*moments, x)
@@ -57,10 +56,11 @@ def with_row(moments: RunningMoments, x: Array) -> RunningMoments:
 
 
 def standardise(moments: RunningMoments, x: Array, is_category: Bools) -> LearnerInput:
-    """Subtract the mean from rows (…, d); divide numbers by their sd, and cut them at
-    five; divide all by one root, so that squares sum to about 1.
+    """Subtract the mean from rows (…, d), divide numbers by their sd and clip them at
+    five, then divide all by one root, so that squares sum to about 1.
 
-    root² = the number of numbers that vary + the sum of the categories' variances.
+    root² is the number of numeric columns that vary plus the sum of the categories'
+    variances.
     """
     compiled = kernels.compiled()
     if compiled is not None and moments.mean.ndim == 1 and x.flags.c_contiguous:

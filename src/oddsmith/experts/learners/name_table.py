@@ -17,11 +17,11 @@ _FIRST = 16  # initial size; the table doubles when it is full, up to the bound
 
 
 class NameTable(NamedTuple):
-    """Digests of names in ascending order (n), the place of each (n), and for each
-    place (C) two counts.
+    """Digests of names in ascending order (n), the slot of each (n), and two counts for
+    each slot (C).
 
-    `counts` are the rewards learnt of the arm there; `last` is the number of the latest
-    of them among all rewards. `salt` (16) keys the digests.
+    `counts` contains the number of rewards of the arm in each slot; `last` is the
+    number of its latest reward among all rewards. `salt` (16) keys the digests.
     """
 
     digests: npt.NDArray[np.uint64]
@@ -32,8 +32,7 @@ class NameTable(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of an arm that is about to be learnt from, and whether it is new
-    there."""
+    """The slot of an arm that is about to be learnt, and whether the arm is new."""
 
     table: NameTable
     place: int
@@ -41,7 +40,7 @@ class Place(NamedTuple):
 
 
 def empty_table(most: int) -> NameTable:
-    """A table without names, with room for a few."""
+    """Return a table without names, with space for a few."""
     room = min(_FIRST, most)
     return NameTable(
         digests=np.zeros(0, np.uint64),
@@ -53,7 +52,7 @@ def empty_table(most: int) -> NameTable:
 
 
 def slots_of(table: NameTable, names: Sequence[str]) -> Ints:
-    """Return the places of names (K), -1 for one without a memory.
+    """Return the slots of names (K), -1 for a name without a slot.
 
     >>> table, place, _ = claim(empty_table(4), "a", 1, 4)
     >>> slots_of(table, ["b", "a"])
@@ -70,9 +69,10 @@ def slots_of(table: NameTable, names: Sequence[str]) -> Ints:
 
 
 def claim(table: NameTable, name: str, number: int, most: int) -> Place:
-    """The place of `name`, learnt from as the `number`-th reward of all; in place.
+    """Return the slot of `name` for the `number`-th reward of all, in place.
 
-    A new name takes a free place, else that of the arm not learnt from for longest.
+    A new name gets a free slot, otherwise that of the arm that was not learnt for the
+    longest time.
     """
     digest = np.uint64(_digest(name, table.salt.tobytes()))
     at = int(np.searchsorted(table.digests, digest))

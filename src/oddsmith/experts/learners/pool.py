@@ -1,5 +1,5 @@
-"""Learners shared by all arms, with an intercept per arm name for the part of its mean
-that features do not explain."""
+"""Learners shared by all arms. An intercept per arm name represents the part of its
+mean that features do not explain."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -35,7 +35,7 @@ _FOREST = Forest()
 
 
 class Remembered(NamedTuple):
-    """Places of arms in the memory (K), -1 without one, and their numbers of rewards
+    """Slots of arms in the name table (K), -1 for none, and their numbers of rewards
     (K)."""
 
     places: Ints
@@ -50,50 +50,51 @@ class Sizes(NamedTuple):
 
 
 class PooledLearner(Protocol):
-    """A learner of rows (K, d), one for each arm, and of the names' places; no state of
-    its own."""
+    """A learner for rows (K, d), one for each arm, and the slots of their names. It has
+    no state of its own."""
 
     @property
     def name(self) -> str:
-        """Words for what it believes."""
+        """Text for the names of experts."""
         ...
 
     def start(self, fill: Array, sizes: Sizes, room: int) -> Any:
-        """The state before any reward, for rows of as many numbers as `fill`, with room
-        for so many arms.
+        """Return the state before any reward, for rows with as many numbers as `fill`
+        has, and with space for `room` arms.
         """
         ...
 
     def believe(self, state: Any, seen: LearnerInput, known: Remembered) -> Belief:
-        """What is believed of the arms of these rows (…, K)."""
+        """Return the posterior of the arms of these rows (…, K)."""
         ...
 
     def learn(
         self, state: Any, seen: LearnerInput, known: Remembered, reward: float
     ) -> Any:
-        """The state after a reward of the one row (1, d), whose arm has a place; in
-        place."""
+        """Return the state after a reward of a single row (1, d) whose arm has a slot,
+        in place."""
         ...
 
     def cleared(self, state: Any, place: int, room: int) -> Any:
-        """The state with nothing in this place, and room for so many arms."""
+        """Return the state with this slot empty, and with space for `room` arms."""
         ...
 
     def rescaled(self, state: Any, factor: Array) -> Any:
-        """The state with rewards in another unit, `factor` () times as large."""
+        """Return the state with rewards in another unit, `factor` () times as large."""
         ...
 
     def wider(self, state: Any, fill: Array, sizes: Sizes) -> Any:
-        """The state for rows of as many numbers as `fill` has: the further ones were
-        what it says, or 0, so far."""
+        """Return the state for rows with as many numbers as `fill` has. The further
+        ones had the values in `fill`, or 0, so far."""
         ...
 
 
 class PooledRidgeState(NamedTuple):
-    """Regressions of all arms as one, those with products, the initial number of
+    """The regression shared by all arms, the one with products, the initial number of
     columns, and sums by arm.
 
-    The sums are of rewards (C), of features (C, D) and of those with products (C, M).
+    The sums are of rewards (C), of features (C, D) and of features with products (C,
+    M).
     """
 
     models: Regressions
@@ -112,7 +113,7 @@ class _Features(NamedTuple):
 
 
 class _Centred(NamedTuple):
-    """Features (…, K, D) and those with products (…, K, M) less their mean of each arm,
+    """Features (…, K, D) and those with products (…, K, M), each minus the arm's mean,
     and the arm's own means.
 
     `own` (…, K, 2) are the means of rewards and of a constant 1, `total` (…, K) their
@@ -127,18 +128,18 @@ class _Centred(NamedTuple):
 
 @dataclass(frozen=True)
 class PooledRidge:
-    """r = start + θ·φ(x) + b_a + noise, θ ~ N(0, noise/ridge) shared by all arms, b_a ~
-    N(0, noise/pull) by name.
+    """Ridge regression r = start + θ·φ(x) + b_a + noise, with θ ~ N(0, noise/ridge)
+    shared by all arms and b_a ~ N(0, noise/pull) by name.
 
-    The intercepts are not stored: given θ, that of an arm with n rewards is the sum of
-    its residuals over n + pull. This is exact, as a ridge regression with one more
-    column for each arm. Ridges and start are those of `Ridge`.
+    The intercepts are not stored: given θ, the intercept of an arm with n rewards is
+    the sum of its residuals over n + pull. This is exact, and equals a ridge regression
+    with one more column per arm. Ridges and start are those of `Ridge`.
 
-    φ has no products of context and arm. Further regressions, one for each number of
-    `products`, have them beside the linear part, and no waves. The number is the prior
-    precision of all their features. The evidence weighs them with the ridges. Time: J
-    D²/2 for each reward, as much memory, D²/2 for each arm offered, and D for each arm
-    remembered.
+    φ has no products of context and arm features. One further regression for each
+    number in `products` has such products beside the linear part, and no waves; the
+    number is the prior precision of all its features. The evidence weighs these
+    regressions together with the ridges. Time: J D²/2 per reward, and the same memory;
+    D²/2 per offered arm, and D per stored arm.
 
     >>> learner, unknown = PooledRidge(), Remembered(np.array([-1, -1]), np.zeros(2))
     >>> rows = LearnerInput(np.zeros((2, 3)), np.zeros((2, 3)))
@@ -223,8 +224,8 @@ class PooledRidge:
         known: Remembered,
         reward: float,
     ) -> PooledRidgeState:
-        """The regression gains the row less its arm's mean, weighted by how sure that
-        mean is; then the arm the row."""
+        """Add the row minus its arm's mean to the regression, weighted by the certainty
+        of that mean; then add the row to the arm."""
         raw = self._raw(state, seen)
         centred = _centred(state, raw, known, self.pull)
         total = float(centred.total[0])
@@ -258,7 +259,7 @@ class PooledRidge:
         self, state: PooledRidgeState, fill: Array, sizes: Sizes
     ) -> PooledRidgeState:
         """Return the state with further numbers, which were 0, their mean, so far. The
-        first ones set `first`."""
+        first call sets `first`."""
         precision = self._precision(sizes)
         crossed = self._crossed_precision(sizes)
         rows = _pad_rows(state.rows, precision.shape[-1])
@@ -315,7 +316,7 @@ def _values(weights: Array, phi: Array) -> Array:
 
 
 def _pad_rows(rows: Array, size: int) -> Array:
-    """Return rows (C, D) with zeros behind them, up to `size`."""
+    """Return rows (C, D) extended with zeros up to `size`."""
     more = size - rows.shape[-1]
     return np.pad(rows, ((0, 0), (0, more)))
 
@@ -329,8 +330,8 @@ class PooledForestState(NamedTuple):
 
 @dataclass(frozen=True)
 class PooledForest:
-    """A forest on the rows of all arms; an arm's mean is the forest's, plus its mean
-    error for that arm, drawn to 0.
+    """A forest on the rows of all arms. An arm's mean is the forest's plus the arm's
+    mean error, shrunk towards 0.
 
     >>> learner, unknown = (
     ...     PooledForest(Forest(4)),

@@ -1,9 +1,10 @@
 """Prior mean and standard deviation of an arm without rewards, from the rewards of all
 arms.
 
-Rewards are in [0, 1], in units of the largest one (`unit.py`). With a mean m they have
-a standard deviation of at most sqrt(m (1 - m)). So clicks at a rate of 1 % and labels
-that are right in 90 % of the cases get doubts of the size that their rewards can have.
+Rewards are in [0, 1], in units of the largest one (`unit.py`). With mean m, their
+standard deviation is at most sqrt(m (1 - m)). So clicks at a rate of 1 %, and labels
+that are right in 90 % of the cases, both start with uncertainties of the size of their
+rewards.
 """
 
 import numpy as np
@@ -14,10 +15,12 @@ __all__ = ["largest_sd", "prior_mean"]
 
 
 def prior_mean(total: Array, count: Array) -> Array:
-    """Return the mean (…) of an arm without rewards, of the sum and the number of all.
+    """Return the prior mean (…) of an arm without rewards, from the sum and the number
+    of all rewards.
 
-    m + sqrt(m (1 - m)), but at most 1/2 or m, where m counts two more rewards of 1/2:
-    optimistic, so that new arms are tried, and small where all rewards are small.
+    The result is m + sqrt(m (1 - m)), but at most 1/2 or m, where m includes two more
+    rewards of 1/2. It is optimistic, so that new arms are tried, and small if all
+    rewards are small.
 
     >>> prior_mean(np.array([0.0, 8.0, 1.0]), np.array([0.0, 8.0, 198.0]))
     array([0.5       , 0.9       , 0.10949874])
@@ -40,6 +43,7 @@ def largest_sd(total: Array, count: Array) -> Array:
 
 
 def _mean(total: Array, count: Array) -> Array:
-    """Return the mean of all rewards and two of 1/2; in (0, 1), to rounding."""
+    """Return the mean of all rewards and two of 1/2, which is in (0, 1) up to
+    rounding."""
     mean: Array = np.minimum((1 + total) / (2 + count), 1.0)
     return mean

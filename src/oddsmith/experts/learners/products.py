@@ -13,18 +13,19 @@ from oddsmith.experts.learners.moments import RunningMoments
 __all__ = ["Layout", "MOST_PRODUCTS", "crossed", "layout_of"]
 
 MOST_PRODUCTS = 128
-"""How many products have a feature of their own; each further one is added to the
+"""Number of products with a feature of their own. Each further product is added to the
 feature of another one, with a random sign."""
 _LEAST = 0.04  # minimum divisor, as a share of the sum of variances
 
 
 class Layout(NamedTuple):
-    """Where the numbers of the linear part and the products stand among the features.
+    """Positions of the linear part and of the products among the features.
 
-    In the order of learning: each column (d) adds its numbers, then its products with
-    the earlier columns of the other kind. So further columns only append features.
-    `linear` (l) has the places of the linear part, `first` and `second` (p) the columns
-    of each product, `places` (p) and `signs` (p) where it is added.
+    Features are in the order of learning: each column (d) adds its numbers, then its
+    products with the earlier columns of the other kind. So further columns only append
+    features. `linear` (l) contains the positions of the linear part, `first` and
+    `second` (p) the columns of each product, and `places` (p) and `signs` (p) the
+    position and sign with which it is added.
     """
 
     linear: Ints
@@ -82,7 +83,7 @@ def crossed(
     linear: Array,
 ) -> Array:
     """Return the linear part (…, l) and the products of standardised numbers (…, d),
-    each at its place (…, size)."""
+    each at its position (…, size)."""
     layout = layout_of(is_own)
     features = np.zeros((*z.shape[:-1], layout.size))
     features[..., layout.linear] = linear
@@ -109,10 +110,10 @@ def crossed(
 
 
 def _scale(moments: RunningMoments, is_category: Bools, is_own: Bools) -> float:
-    """Return the factor with which the squares of all products sum to about 1.
+    """Return the factor that makes the squares of all products sum to about 1.
 
-    The squares of standardised numbers sum to 1 over a row: to s over those of the
-    context, and to 1 - s over those of the arm. The factor is 1/sqrt(s (1 - s)).
+    The squares of standardised numbers sum to 1 over a row: to s over the columns of
+    the context, and to 1 - s over those of the arm. The factor is 1/sqrt(s (1 - s)).
     """
     variance = moments.squares / np.maximum(moments.counts, 1.0)
     weight = np.where(is_category, variance, variance > 0)

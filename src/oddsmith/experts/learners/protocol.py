@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 RECIPE = 5
-"""Version of the learners' arithmetic, part of fingerprints: a change of beliefs after
-the same rewards gets a new number."""
+"""Version of the learners' arithmetic, which is part of fingerprints. It changes if
+learners predict differently after the same rewards."""
 
 
 class LearnerInput(NamedTuple):
-    """Numbers of a context, raw (NaN: missing) and standardised (missing: 0), both
+    """Numbers of a context, raw (NaN if missing) and standardised (0 if missing), both
     (…, d).
 
-    The squares of the standardised ones sum to about 1, whatever d. `linear` (…, l)
-    replaces them in linear parts, where there are more features; `crossed` (…, m) has
-    products of the context's and the arm's numbers, too.
+    The squares of the standardised ones sum to about 1 for any d. `linear` (…, l)
+    replaces them in linear parts if there are more features; `crossed` (…, m) also
+    contains products of the context's and the arm's numbers.
     """
 
     x: Array
@@ -55,14 +55,14 @@ class LearnerInput(NamedTuple):
     crossed: Array | None = None
 
     def row(self, place: int) -> "LearnerInput":
-        """One of the rows (K, d), as (1, d)."""
+        """Return one of the rows (K, d), as (1, d)."""
         one = slice(place, place + 1)
         linear = None if self.linear is None else self.linear[one]
         crossed = None if self.crossed is None else self.crossed[one]
         return LearnerInput(self.x[one], self.z[one], linear, crossed)
 
     def at(self, place: int) -> "LearnerInput":
-        """One of the rows (K, d), as (d,)."""
+        """Return one of the rows (K, d), as (d,)."""
         parts = [None if part is None else part[place] for part in self]
         return LearnerInput(*parts)  # type: ignore[arg-type]
 
@@ -80,13 +80,14 @@ class RewardChange(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """Mean reward of each arm and its posterior standard deviation, both (…, K)."""
+    """Posterior of each arm's mean reward: mean and standard deviation, both (…, K)."""
 
     mean: Array
     sd: Array
 
     def scaled(self, unit: Array) -> "Belief":
-        """The belief of states (…) about rewards that are `unit` (…) times as large."""
+        """Return the posterior of states (…) for rewards that are `unit` (…) times as
+        large."""
         if np.all(unit == 1):
             return self
         factor = unit[..., None, None]
@@ -94,8 +95,8 @@ class Belief(NamedTuple):
 
 
 def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
-    """The beliefs of several learners (…, N, K) and, with a `portion` (…) of the first,
-    a mixture of the first two."""
+    """Return the posteriors of several learners (…, N, K), and with the `portion` (…)
+    of the first also a mixture of the first two."""
     first = beliefs[0]
     if len(beliefs) == 1:
         return Belief(first.mean[..., None, :], first.sd[..., None, :])
@@ -115,7 +116,7 @@ def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
 
 
 def places(shape: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-    """Return the places of a batch; for a batch of one, without the overhead of
+    """Return the indices of a batch; for a batch of one, without the overhead of
     `ndindex`."""
     if shape:
         return np.ndindex(shape)
@@ -123,15 +124,15 @@ def places(shape: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
 
 
 def scaled_advice(decision: Decision, unit: Array) -> Array | None:
-    """The predictions (…, N) that the decision carries, in units of rewards."""
+    """Return the predictions (…, N) in the decision, in units of rewards."""
     if decision.advice is None:
         return None
     return decision.advice / unit[..., None]
 
 
 class Mixture(NamedTuple):
-    """Sums (…) over rewards r for the mixture of two learners with predictions f + d
-    and f: `product` of (r - f) d, and `square` of d²."""
+    """Sums (…) over rewards r that determine the mixture of two learners with
+    predictions f + d and f: `product` of (r - f) d, and `square` of d²."""
 
     product: Array
     square: Array
@@ -144,8 +145,8 @@ class Mixture(NamedTuple):
 
     @property
     def portion(self) -> Array:
-        """The portion (…) of the first learner with the least square loss so far,
-        between 0 and 1."""
+        """The portion (…) of the first learner, between 0 and 1, that minimises the
+        square loss so far."""
         best = self.product / self.square
         return np.minimum(np.maximum(best, 0.0), 1.0)
 
@@ -173,10 +174,10 @@ class Mixture(NamedTuple):
 
 
 class LearnerBank(Experts):
-    """What banks of learners share: an expert for each learner and one for the blend,
-    which vote for what they believe.
+    """Base class of banks of learners: one expert for each learner and one for the
+    blend, which vote by their posteriors.
 
-    A bank writes `beliefs`.
+    A subclass defines `beliefs`.
     """
 
     learners: tuple[Any, ...]
@@ -215,7 +216,7 @@ class LearnerBank(Experts):
     def advise(
         self, state: State, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
-        """Return clipped means, and votes."""
+        """Return clipped means and votes."""
         belief = self.beliefs(state, context)
         predictions = self._clipped(state, belief.mean)
         if not state.warm_start.has_policy:
@@ -245,8 +246,7 @@ class LearnerBank(Experts):
     def compare_votes(
         self, state: State, decision: Decision, reward: Real
     ) -> WarmStart:
-        """The warm start after one more reward, which the learners have not learnt
-        yet."""
+        """Return the warm start after one more reward, before the learners learn it."""
         warm_start: WarmStart = state.warm_start
         if not warm_start.has_policy:
             return warm_start
@@ -258,8 +258,7 @@ class LearnerBank(Experts):
     def revise_votes(
         self, state: State, decision: Decision, change: float
     ) -> WarmStart:
-        """The warm start after a reward that it has learnt became larger by
-        `change`."""
+        """Return the warm start after a learnt reward increased by `change`."""
         warm_start: WarmStart = state.warm_start
         if not warm_start.has_policy:
             return warm_start
@@ -267,7 +266,7 @@ class LearnerBank(Experts):
         return warm_start.revise(ballot, int(decision.number), change)
 
     def _ballot(self, state: State, decision: Decision) -> Ballot:
-        """The votes that are compared, in the context of this decision."""
+        """Return the votes to compare in the context of this decision."""
         belief = self.beliefs(state, decision.question)
         scores = self.logging_scores(state, decision.question)
         return ballot_of(belief, scores, decision)
@@ -280,7 +279,7 @@ class LearnerBank(Experts):
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """The votes of optimists for their upper ends, counted in one compiled call."""
+        """Return the votes of optimistic learners, counted in one compiled call."""
         if kernels.compiled() is None or type(self.ballots) is not Optimistic:
             return None
         if state.warm_start.has_policy:
@@ -291,7 +290,7 @@ class LearnerBank(Experts):
         return predictions, *vote(log_weights, upper, gamma, eligible)
 
     def _clipped(self, state: State, mean: Array) -> Array:
-        """Predictions (…, N, K) within `clip`, which is in units of rewards."""
+        """Return predictions (…, N, K) within `clip`, which is in units of rewards."""
         unit = unit_or_one(state.unit)[..., None, None]
         low, high = self.clip
         predictions: Array = np.minimum(np.maximum(mean, low * unit), high * unit)
@@ -314,59 +313,61 @@ class LearnerBank(Experts):
     def _score_mixture(
         self, state: State, decision: Decision, unit: Array, rewards: Array
     ) -> Mixture:
-        """Return the mixture after these rewards, which are in units."""
+        """Return the mixture after these rewards, which are in units of `unit`."""
         mixture: Mixture = state.mixture
         if not self.blend:
             return mixture
         return mixture.scored(scaled_advice(decision, unit), rewards)
 
     def _combine(self, state: State, beliefs: Sequence[Belief]) -> Belief:
-        """Return the learners' beliefs and the blend's, in the unit of the rewards."""
+        """Return the learners' posteriors and the blend's, in the unit of the
+        rewards."""
         portion = state.mixture.portion if self.blend else None
         return side_by_side(beliefs, portion).scaled(unit_or_one(state.unit))
 
 
 class Learner(Protocol):
-    """No state of its own: `start` makes it, a tuple of arrays with leading batch axes;
-    `learn` may write in place."""
+    """A learner without a state of its own: `start` makes it, a tuple of arrays with
+    leading batch axes; `learn` may modify it in place."""
 
     @property
     def name(self) -> str:
-        """Words for what it believes, and for what is unusual about its settings: two
-        of a kind differ by name."""
+        """Text for the expert's name, with unusual settings: two learners of one kind
+        have different names."""
         ...
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> State:
-        """The state before any reward, for contexts of `dim` numbers."""
+        """Return the state before any reward, for contexts of `dim` numbers."""
         ...
 
     def believe(self, state: State, seen: LearnerInput) -> Belief:
-        """The belief about every arm; leading axes of the context broadcast against
-        those of the state."""
+        """Return the posterior of every arm. Leading axes of the context broadcast
+        against those of the state."""
         ...
 
     def learn(
         self, state: State, seen: LearnerInput, arms: Ints, rewards: Array
     ) -> State:
-        """The state after one reward in each place of the batch; it must not raise."""
+        """Return the state after one reward at each batch index. It must not raise."""
         ...
 
     def widen(self, state: State, n_arms: int) -> State:
-        """The state with further arms, which start from the prior."""
+        """Return the state with further arms, which start from the prior."""
         ...
 
     def wider(self, state: State, fill: Array) -> State:
-        """The state for as many numbers as `fill` (d) has; the further ones are what it
-        says in all rows so far."""
+        """Return the state for as many numbers as `fill` (d) has. The further ones had
+        the values in `fill` in all rows so far."""
         ...
 
     def revise(
         self, state: State, seen: LearnerInput, arm: int, turned: RewardChange
     ) -> State:
-        """The state after the reward of this arm, in this context, turned into another;
-        no batch axes."""
+        """Return the state after a change of the reward of this arm in this context;
+        without batch axes."""
         ...
 
     def rescaled(self, state: State, factor: Array) -> State:
-        """The state with rewards in another unit, `factor` (…) times as large."""
+        """Return the state with rewards in another unit, `factor` (…) times as
+        large."""
         ...

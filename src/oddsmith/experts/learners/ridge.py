@@ -1,5 +1,5 @@
-"""Ridge: Bayesian linear regressions for each arm on fixed features, by rank-one
-updates; the ridge by evidence."""
+"""Ridge: Bayesian linear regressions for each arm on fixed features, with rank-one
+updates; the evidence selects the ridge."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -36,7 +36,7 @@ _PLAIN = Plain()
 
 
 class RidgeState(NamedTuple):
-    """The regressions of each arm, and how many numbers contexts had at first."""
+    """The regressions of each arm, and the initial number of columns of contexts."""
 
     models: Regressions
     first: int
@@ -44,13 +44,14 @@ class RidgeState(NamedTuple):
 
 @dataclass(frozen=True)
 class Ridge:
-    """r = start + θ_a·φ(x) + noise, θ_a ~ N(0, noise/ridge): a posterior for each arm,
-    and for each of the ridges.
+    """Linear regression r = start + θ_a·φ(x) + noise, θ_a ~ N(0, noise/ridge), with a
+    posterior for each arm and each of the ridges.
 
-    A ridge is a pair: of the linear part, and of waves, which need more smoothing the
-    more noise there is. Ridges are weighted by how well they predicted the rewards of
-    all arms; their errors estimate the noise. The start, the mean of an arm without
-    rewards, is optimistic (`prior.py`). J K D²/2 time and memory.
+    A ridge is a pair of penalties: one for the linear part, and one for the waves,
+    which need more smoothing with more noise. Ridges are weighted by how well they
+    predicted the rewards of all arms; their errors estimate the noise. The start, that
+    is, the mean of an arm without rewards, is optimistic (`prior.py`). Time and memory:
+    J K D²/2.
 
     >>> learner = Ridge()
     >>> learner.believe(
@@ -73,11 +74,11 @@ class Ridge:
         return f"{self.features.name}, ridge {' '.join(pairs)}"
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> RidgeState:
-        """The prior of every arm."""
+        """Return the prior of every arm."""
         return RidgeState(prior(self._precision(dim), (*shape, n_arms)), dim)
 
     def widen(self, state: RidgeState, n_arms: int) -> RidgeState:
-        """The state with the prior of further arms."""
+        """Return the state with further arms, which start from the prior."""
         *shape, _, n_before, _, size = state.models.weights.shape
         models = state.models
         precision = precisions(self.ridges, self.features.n_waves, size)
@@ -89,7 +90,7 @@ class Ridge:
 
     def wider(self, state: RidgeState, fill: Array) -> RidgeState:
         """Return the state with further numbers, which were 0, their mean, so far. The
-        first ones set `first`."""
+        first call sets `first`."""
         models = with_features(state.models, self._precision(len(fill)))
         return RidgeState(models, state.first or len(fill))
 
@@ -137,8 +138,8 @@ class Ridge:
     def revise(
         self, state: RidgeState, seen: LearnerInput, arm: int, turned: RewardChange
     ) -> RidgeState:
-        """Return the regressions with the new reward: exact, because weights are linear
-        in rewards. The evidence stays."""
+        """Return the regressions with the new reward. This is exact, because weights
+        are linear in rewards. The evidence is not changed."""
         from scipy.linalg.blas import dspmv
 
         phi = self.features(seen.z, state.first)
@@ -151,14 +152,14 @@ class Ridge:
 
 
 def _of(models: Regressions, place: tuple[int, ...]) -> Regressions:
-    """Return the regressions of one place of a batch, as views."""
+    """Return the regressions at one batch index, as views."""
     if not place:
         return models
     return Regressions(*(part[place] for part in models))
 
 
 def _all_beliefs(models: Regressions, phi: Array) -> Belief:
-    """Return beliefs (…, K) about many contexts, or of states with batch axes."""
+    """Return posteriors (…, K) for many contexts, or for states with batch axes."""
     covariance = dense(models.covariance[..., 0, :, :], phi.shape[-1])
     by_arm = phi[..., None, :]
     spread = (covariance @ by_arm[..., None])[..., 0]

@@ -1,5 +1,5 @@
-"""SharedExperts: learners shared by all arms, for arms that come with the call, and a
-table of arms by name."""
+"""SharedExperts: learners shared by all arms, for arms that are passed in the call,
+with a table of arms by name."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -64,14 +64,14 @@ class SharedState(NamedTuple):
 class SharedExperts(LearnerBank):
     """One expert for each learner and, with `blend`, a mixture of the first two.
 
-    Arms come with the call. A learner sees a row for each arm: the numbers of the
+    Arms are passed in the call. A learner sees a row for each arm: the numbers of the
     context and of the arm's features (`contexts/row_columns.py` reads them),
-    standardised by the rows learnt from, and a memory of the arm by its name. At most
-    `most_arms` arms have a memory; the least recently learnt one is forgotten, and is
-    then new. Names are stored as digests. Regressions also see how an arm's numbers
-    differ from those offered beside it, so learning reads the features of all arms. If
-    a record contains the drawn arm alone, that difference is 0. States have no batch
-    axes.
+    standardised by the learnt rows, and the statistics of the arm by its name. At most
+    `most_arms` arms have such statistics; the least recently learnt one is dropped, and
+    then counts as new. Names are stored as digests. Regressions also see how an arm's
+    numbers differ from those of the other offered arms, so learning reads the features
+    of all arms. If a record contains only the drawn arm, that difference is 0. States
+    have no batch axes.
 
     >>> bank = SharedExperts()
     >>> bank.predict(bank.init(), Offer({"hour": 9}, ("a", "b")))
@@ -120,14 +120,14 @@ class SharedExperts(LearnerBank):
     def update(
         self, state: SharedState, decision: Decision, reward: Real
     ) -> SharedState:
-        """Add the drawn row to columns and moments, give the arm a place, then teach
-        every learner the reward; in place."""
+        """Add the drawn row to columns and moments, give the arm a slot, then teach
+        every learner the reward, in place."""
         offer = decision.question
         value = number("reward", reward, low=0, high=1)
         is_single = isinstance(decision.number, int | np.integer)
         if not isinstance(offer, Offer) or not is_single:
             raise InvalidInput(
-                "decision must be one decision about arms that came with the call"
+                "decision must be one decision with arms that were passed in the call"
             )
         drawn = int(decision.number)
         knows_all = offer.features is None or len(offer.features) == len(offer.arms)
@@ -138,8 +138,8 @@ class SharedExperts(LearnerBank):
         state = self._with_unit(state, np.asarray(value))
         unit = unit_or_one(state.unit)
         value = value / float(unit)
-        # only the drawn arm's features are given: there are no other arms to compare
-        # with
+        # Only the drawn arm's features are known, so there are no other arms to compare
+        # with.
         if offer.features is not None and len(offer.features) == 1:
             offer = offer.only(drawn)
             drawn = 0
@@ -178,8 +178,8 @@ class SharedExperts(LearnerBank):
         return Schemas(self.schema, self.arm_schema)
 
     def _with_columns(self, state: SharedState, drawn: Offer) -> SharedState:
-        """Return the state with the columns of the drawn arm's row; further ones were 0
-        or missing so far."""
+        """Return the state with the columns of the drawn arm's row. Further columns
+        were 0 or missing so far."""
         features = None
         if drawn.features is not None:
             features = drawn.features[drawn.arms[0]]
@@ -215,14 +215,14 @@ class SharedExperts(LearnerBank):
         return self._combine(state, beliefs)
 
     def _learner_input(self, state: SharedState, rows: Array) -> LearnerInput:
-        """Return rows (…, K, d) standardised; for regressions, also an arm's numbers
-        less their mean over the arms, and products with those of the context."""
+        """Return rows (…, K, d) standardised. For regressions, include an arm's numbers
+        minus their mean over the arms, and products with the context's numbers."""
         is_own = state.columns.is_own
         is_category = state.columns.is_category
         seen = standardise(state.moments, rows, is_category)
         if not is_own.any():
             return seen
-        # sort first, so that the mean does not depend on the order of the arms
+        # Sort first, so that the mean does not depend on the order of the arms.
         middle = np.sort(seen.z, axis=-2).mean(axis=-2, keepdims=True)
         pairs = np.stack([seen.z, seen.z - middle], axis=-1)
         is_used = np.stack([np.ones_like(is_own), is_own], axis=-1)

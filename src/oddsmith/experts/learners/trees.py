@@ -3,8 +3,8 @@ predictions and updates of their nodes.
 
 An arm's mean in a context is an average over all ways to cut a tree short on the path
 to its leaf, each weighted by the likelihood of the rewards (context tree weighting,
-Willems et al. 1995): deep where the rewards support it, at the root where they are
-noise. A node's mean is drawn towards that of its parent."""
+Willems et al. 1995). The weight is on deep nodes if the rewards support them, and on
+the root if they are noise. A node's mean is shrunk towards that of its parent."""
 
 from functools import cache
 from itertools import pairwise
@@ -40,12 +40,12 @@ _NODES = ("column", "threshold", "left", "drawn", "total", "evidence", "stop")
 
 
 class Trees(NamedTuple):
-    """Nodes (…, T, V) as in `growth.Tree`, sums by arm (…, T, V, K), and one number of
-    each tree (…, T).
+    """Nodes (…, T, V) as in `growth.Tree`, sums by arm (…, T, V, K), and one number per
+    tree (…, T).
 
-    `evidence` is the log likelihood of an arm's rewards at a node, over all ways to cut
-    short the tree below it. `stop` is the posterior probability that the node is not
-    cut. Both count each reward `scale` times. Places without a node contain zeros.
+    `evidence` is the log likelihood of an arm's rewards at a node, averaged over all
+    ways to cut short the tree below it. `stop` is the posterior probability that the
+    node is not cut. Both count each reward `scale` times. Unused entries contain zeros.
     """
 
     column: Indices
@@ -72,7 +72,7 @@ class Trees(NamedTuple):
 
 
 def stumps(shape: tuple[int, ...], n_trees: int, n_arms: int) -> Trees:
-    """Return trees of one leaf without rows."""
+    """Return trees of a single leaf without rows."""
     trees = (*shape, n_trees)
     nodes = (*trees, 1)
     by_arm = (*nodes, n_arms)
@@ -103,7 +103,7 @@ def stumps(shape: tuple[int, ...], n_trees: int, n_arms: int) -> Trees:
 
 
 def trees_at(trees: Trees, place: tuple[int, ...]) -> Trees:
-    """Return the trees of one place of a batch, as views."""
+    """Return the trees at one batch index, as views."""
     parts: Any = (part[place] for part in trees)
     return Trees(*parts)
 
@@ -111,8 +111,8 @@ def trees_at(trees: Trees, place: tuple[int, ...]) -> Trees:
 def replace_tree(
     trees: Trees, place: tuple[int, ...], tree: Tree, scale: float
 ) -> Trees:
-    """Put a tree at `place`, its index in the batch and the forest; in place, if there
-    is room."""
+    """Put a tree at `place`, its index in the batch and the forest, in place if there
+    is space."""
     used = len(tree.left)
     room = trees.left.shape[-1]
     if used > room:
@@ -164,8 +164,8 @@ def density(drawn: Array, total: Array) -> Array:
 
 
 def weigh(tree: Trees, used: int) -> None:
-    """Compute evidence and stopping of all arms at all nodes of one tree, in place,
-    from its leaves up."""
+    """Compute evidence and stopping probabilities of all arms at all nodes of one tree,
+    in place, from its leaves to its root."""
     if kernels.compiled() is not None:
         parts = tuple(part[:used] for part in tree.by_arm)
         constants = (float(tree.scale), _CUTS, _STOPS)
@@ -201,10 +201,10 @@ def _weigh_nodes(tree: Trees, nodes: Ints) -> None:
 
 
 def _paths(trees: Trees, x: Array) -> Ints:
-    """Return the nodes (L, T, B) of rows x (B, d), from roots to leaves, where they
-    stay; a missing number goes left.
+    """Return the nodes (L, T, B) on the paths of rows x (B, d), from roots to leaves,
+    where paths stay. A missing number goes left.
 
-    Nodes are numbered through all trees: the root of tree t is node t V.
+    Nodes are numbered across all trees: the root of tree t is node t V.
     """
     if len(x) == 1:
         return _walks(trees, x[0])[..., None]
@@ -223,7 +223,7 @@ def _paths(trees: Trees, x: Array) -> Ints:
 
 
 def _walks(trees: Trees, row: Array) -> Ints:
-    """Return the nodes (L, T) of one row, as `_paths` does: for so few, plain Python is
+    """Return the nodes (L, T) of one row, like `_paths`. For one row, plain Python is
     faster than numpy."""
     nodes: Any = trees.cuts
     column, threshold, left = (memoryview(part.reshape(-1)) for part in nodes)
@@ -245,15 +245,15 @@ def _walks(trees: Trees, row: Array) -> Ints:
 
 
 def _with_a_number(x: Array) -> Array:
-    """Rows x (…, d) with at least one number, because a leaf compares the first one,
-    too."""
+    """Return rows x (…, d) with at least one number, because a leaf also compares the
+    first number."""
     if x.shape[-1]:
         return x
     return np.zeros((*x.shape[:-1], 1))
 
 
 def believe(trees: Trees, x: Array) -> Belief:
-    """Return the averages over the trees of means, and of doubts by counts (B, K), for
+    """Return the averages over trees of means and of standard deviations (B, K), for
     rows x (B, d)."""
     x = _with_a_number(x)
     n_trees = len(trees.left)
@@ -283,7 +283,7 @@ def _nodes_at(part: Array, paths: Ints) -> Array:
 def _averaged(
     drawn: Array, total: Array, stop: Array, start: Array
 ) -> tuple[Array, Array]:
-    """Return each node's mean along paths (L, …), drawn towards its parent's, and the
+    """Return each node's mean along paths (L, …), shrunk towards its parent's, and the
     probability that a tree ends there.
 
     value = (total + PULL · value of the parent) / (drawn + PULL)
@@ -302,7 +302,7 @@ def _averaged(
 
 
 def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -> float:
-    """Return the prediction of this arm for a row (d); then add draws and rewards to
+    """Return the prediction of this arm for a row (d). Then add draws and rewards to
     the nodes on its path, in place."""
     row = _with_a_number(row)
     if kernels.compiled() is not None:
@@ -325,7 +325,7 @@ def learn(trees: Trees, row: Array, arm: int, *, draws: float, rewards: float) -
     total = total + rewards
     own = density(trees.scale * drawn, trees.scale * total)
     own = np.where(drawn > 0, own, 0.0)
-    # the sibling of each node on the path
+    # The sibling of each node on the path.
     goes_left = path[1:] == left[:-1]
     other = (left[:-1] + goes_left) * is_cut[:-1]
     all_evidence = parts[2]

@@ -1,8 +1,8 @@
 """Unit of rewards: a power of two that is at least as large as all rewards so far.
 
-Learners see rewards divided by it, and their beliefs are multiplied by it. So what they
-assume of rewards in [0, 1] holds for rewards of any size: those of 1e-6 are learnt as
-fast as those of 1. Division by a power of two is exact.
+Learners see rewards divided by this unit, and their predictions are multiplied by it.
+So assumptions about rewards in [0, 1] work for rewards of any size: those of 1e-6 are
+learnt as fast as those of 1. Division by a power of two is exact.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ _SMALLEST = 2.0**-100
 
 
 def grown_unit(unit: Array, rewards: Array) -> tuple[Array, Array]:
-    """Return the unit (…) after these rewards, and the factor for older values.
+    """Return the unit (…) after these rewards, and the factor for earlier values.
 
-    A unit of 0 means that all rewards so far were 0, which are 0 in any unit.
+    A unit of 0 means that all rewards so far were 0, which is 0 in any unit.
 
     >>> grown_unit(np.array([0.0, 0.25]), np.array([0.3, 1.0]))
     (array([0.5, 1. ]), array([1.  , 0.25]))
@@ -33,7 +33,7 @@ def grown_unit(unit: Array, rewards: Array) -> tuple[Array, Array]:
 
 
 def unit_or_one(unit: Array) -> Array:
-    """Return the unit (…), and 1 where it is not known yet.
+    """Return the unit (…), or 1 if it is not known yet.
 
     >>> unit_or_one(np.array([0.0, 0.25]))
     array([1.  , 0.25])

@@ -1,25 +1,26 @@
 """Warm starts: how learners vote after they were trained on a log.
 
 A log contains little about the arms that its logging policy avoided. Votes for the arm
-with the largest optimistic estimate would choose exactly those. So after a log, each
-learner's vote is a mixture of three votes:
+with the largest optimistic estimate would choose exactly those arms. So after a log,
+each learner's vote is a mixture of three votes:
 
     optimistic   the usual vote
     cautious     the arm with the largest mean - sd
     logging      the arm that the logging policy is most likely to choose
 
-The logging policy is a ridge regression of its propensities (of the drawn arm where the
-log has none) on random Fourier features of the context. The shares of the votes follow
-from doubly robust estimates, made of each row before it is learnt:
+The logging policy is estimated by a ridge regression of its propensities (or of the
+drawn arm, if the log has none) on random Fourier features of the context. The shares of
+the votes follow from doubly robust estimates, computed for each row before it is
+learnt:
 
     Δ_v = vote v - logging vote
     d_v = Σ_a Δ_v(a) q(a) + Δ_v(a_t) (r - q(a_t)) / p(a_t)
     share_v ∝ exp(1.7 z_v - prior_v),   z_v = Σ d_v / sqrt(Σ Σ_a Δ_v(a)² σ² / p(a))
 
-q is the learners' mean, p the propensities, and σ² the mean squared residual of q.
-1 / (1 + exp(-1.7 z)) is about the probability that a normal number with this mean is
+q is the learners' mean, p the propensities, and σ² the mean squared residual of q. 1 /
+(1 + exp(-1.7 z)) is approximately the probability that a normal number with mean z is
 above 0. Later rows count more, because learners improve: row t has a weight of about t.
-Live rewards are scored in the same way, and lower the prior, so that caution ends.
+Live rewards are scored in the same way and reduce the prior, so that the caution ends.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,8 +39,8 @@ __all__ = ["LoggingPolicy", "WarmStart", "ballot_of", "first_warm_start"]
 
 _FEATURES = Curves(64)
 _RIDGE = 1.0
-_SD = 1.0  # cautious votes subtract so many standard deviations
-# log prior weights of the votes, in nats below that of the logging policy
+_SD = 1.0  # cautious votes subtract this many standard deviations
+# Log prior weights of the votes, in nats below that of the logging policy.
 _PRIOR = np.array([2.0, 2.0, 0.0])
 _PER_Z = 1.7
 _LARGEST_Z = 20.0
@@ -48,13 +49,13 @@ _LARGEST_WEIGHT = 20.0  # maximum weight of a live reward
 _LEAST_PROPENSITY = 1e-4
 _LEAST_GUESS = 1e-3  # smallest estimate for a propensity that the log lacks
 _HORIZON = 3_000.0  # number of live rewards, at most the rows of the log
-_END = 10.0  # after so many horizons, the expert votes as without a log
+_END = 10.0  # after this many horizons, the expert votes as without a log
 
 
 class LoggingPolicy(NamedTuple):
     """A ridge regression of the logging policy's propensities on features of the
-    context: weights (D, K), their covariance (D, D), and the number of columns at
-    first. All fields are () before the first row.
+    context: weights (D, K), their covariance (D, D), and the initial number of columns.
+    All fields are () before the first row.
     """
 
     weights: Any = ()
@@ -66,15 +67,15 @@ class LoggingPolicy(NamedTuple):
         return _FEATURES(seen.z, int(self.first), seen.linear)
 
     def scores(self, seen: "LearnerInput", n_arms: int) -> Array:
-        """Return about how likely each of n arms is to be chosen (…, n); 0 for arms
-        that joined since."""
+        """Return approximately how likely the policy chooses each of n arms (…, n); 0
+        for arms that were added since."""
         phi = self.features(seen)
         weights = self.weights
         scores: Array = phi[..., : len(weights)] @ weights
         return _pad(scores, n_arms)
 
     def learn(self, seen: "LearnerInput", propensities: Array) -> "LoggingPolicy":
-        """Return the regression with one more row (d); in place."""
+        """Return the regression with one more row (d), in place."""
         known = self
         if isinstance(known.first, tuple):
             nothing = np.zeros((0, propensities.shape[-1]))
@@ -90,7 +91,7 @@ class LoggingPolicy(NamedTuple):
         return known
 
     def _wider(self, n_features: int, n_arms: int) -> "LoggingPolicy":
-        """The regression with further features and arms, which were 0 so far."""
+        """Return the regression with further features and arms, which were 0 so far."""
         old_features, old_arms = self.weights.shape
         if (old_features, old_arms) == (n_features, n_arms):
             return self
@@ -102,10 +103,10 @@ class LoggingPolicy(NamedTuple):
 
 
 class WarmStart(NamedTuple):
-    """The logging policy, and how the votes compare with it.
+    """The estimated logging policy, and the comparison of the votes with it.
 
-    `rows` of the log and `live` rewards were scored; `gains` and `variances` (2,) are
-    those of the optimistic and of the cautious votes over the logging policy's;
+    `rows` of the log and `live` rewards were scored. `gains` and `variances` (2,) are
+    those of the optimistic and of the cautious votes relative to the logging policy's;
     `residual` is the mean squared residual of the learners. All fields are () if the
     state was not fitted from a log.
     """
@@ -142,7 +143,7 @@ class WarmStart(NamedTuple):
         return shares
 
     def mix(self, belief: "Belief", scores: Array, eligible: Bools | None) -> Array:
-        """Return ballots (…, N, K): the three votes by their shares."""
+        """Return ballots (…, N, K): the three votes, mixed by their shares."""
         return np.tensordot(self.shares(), votes_of(belief, scores, eligible), 1)
 
     def score(self, ballot: "Ballot", drawn: int, reward: float) -> "WarmStart":
@@ -161,7 +162,7 @@ class WarmStart(NamedTuple):
         kept = 1 - 1 / count
         variances = kept**2 * self.variances
         variances += (difference**2 / inside).sum(axis=-1) * residual
-        # limit how far one reward can change z, however large it is
+        # Limit how far one reward can change z, even if the reward is large.
         limit = _LARGEST_STEP * np.sqrt(variances)
         gain = np.minimum(np.maximum(gain, -limit), limit)
         return self._replace(
@@ -173,15 +174,15 @@ class WarmStart(NamedTuple):
         )
 
     def learn(self, seen: "LearnerInput", decision: Decision) -> "WarmStart":
-        """Return the warm start with one more row of the log, or as it is in live
+        """Return the warm start with one more row of the log, or unchanged in live
         use."""
         if not self.is_active or self.is_live:
             return self
         return self._replace(policy=self.policy.learn(seen, _targets(decision)))
 
     def learn_rows(self, seen: "LearnerInput", decision: Decision) -> "WarmStart":
-        """Return the warm start with one more row of the log, where each arm has a row
-        (K, d) of numbers."""
+        """Return the warm start with one more row of the log, in which each arm has a
+        row (K, d) of numbers."""
         if not self.is_active or self.is_live:
             return self
         policy = self.policy
@@ -205,7 +206,8 @@ class WarmStart(NamedTuple):
 
 
 def _targets(decision: Decision) -> Array:
-    """The propensities (K,), or 1 for the drawn arm where they are not all known."""
+    """Return the propensities (K,), or 1 for the drawn arm if they are not all
+    known."""
     propensities = np.asarray(decision.propensities)
     if not np.isnan(propensities).any():
         return propensities
@@ -224,8 +226,8 @@ class Ballot(NamedTuple):
 
 
 def ballot_of(belief: "Belief", scores: Array, decision: Decision) -> Ballot:
-    """Return the votes of the last learner, and the propensities of the decision;
-    where it has none, about those of the logging policy."""
+    """Return the votes of the last learner, and the propensities of the decision, or
+    estimates of the logging policy's if the decision has none."""
     votes = votes_of(belief, scores, decision.eligible)[:, -1]
     propensities = _pad(np.asarray(decision.propensities), len(scores))
     guess = np.minimum(np.maximum(scores, _LEAST_GUESS), 1.0)
@@ -235,7 +237,7 @@ def ballot_of(belief: "Belief", scores: Array, decision: Decision) -> Ballot:
 
 
 def _pad(values: Array, n_arms: int) -> Array:
-    """Values (…, K) with 0 for further arms."""
+    """Return values (…, K) extended with 0 for further arms."""
     n_more = n_arms - values.shape[-1]
     if not n_more:
         return values
