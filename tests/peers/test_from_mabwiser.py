@@ -57,16 +57,6 @@ def mab_thompson(theirs: Names, ours: Names) -> None:
     same_shares(ours["beta_odds"], theirs["tosses"], ours["ARMS"])
 
 
-def mab_comes_back(theirs: Names, ours: Names) -> None:
-    for visitor in ours["visitors"][:10]:
-        expected, found = (
-            theirs[name].predict_expectations(contexts=[visitor])
-            for name in ("mab", "again")
-        )
-        assert expected == found
-        assert ours["loaded"].best(visitor) == ours["agent"].best(visitor)
-
-
 def mab_value(theirs: Names, ours: Names) -> None:
     even, policy = ours["even"][150:], ours["explored"]
     refused = estimate(ips(even, policy_target(even, policy, ours["learnt"])))
@@ -82,7 +72,6 @@ CHECKS: dict[str, Check] = {
     "Arms change": mab_arms,
     "Exploration settings": mab_epsilon,
     "Thompson sampling": mab_thompson,
-    "Save and load": mab_comes_back,
     "Off-policy evaluation and metrics": mab_value,
 }
 
