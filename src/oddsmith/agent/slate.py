@@ -100,14 +100,28 @@ def slots_of(slots: Any) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def slate_of(call: Call, context: Context, slots: Sequence[Slot]) -> list[Call]:
+def slate_of(
+    call: Call,
+    context: Context,
+    slots: Sequence[Slot],
+    restrict: Callable[[Call], Call] | None = None,
+) -> list[Call]:
     """Return the call of each slot: its own context, made from the caller's, and the
-    mask of arms that it may show.
+    mask of arms that it may show, without those that `restrict` rules out.
 
     If a slot could run out of arms under any draw, this raises before drawing. If only
     some draws failed, the propensities of the others would be wrong.
     """
-    masks = [_mask(call, slot) for slot in slots]
+    calls = []
+    for place, slot in enumerate(slots, 1):
+        mask = _mask(call, slot)
+        joined = slot_context(context, place, slot)
+        question = single(joined)
+        if isinstance(call.question, Offer):
+            question = replace(call.question, context=question)
+        of_slot = replace(call, question=question, context=joined, mask=mask)
+        calls.append(of_slot if restrict is None else restrict(of_slot))
+    masks = [of_slot.mask for of_slot in calls]
     widths = [len(mask) for mask in masks if mask is not None]
     if call.names is not None:
         widths = [len(call.names)]
@@ -115,13 +129,6 @@ def slate_of(call: Call, context: Context, slots: Sequence[Slot]) -> list[Call]:
         every_arm = np.ones(widths[0], dtype=np.bool_)
         known_masks = [every_arm if mask is None else mask for mask in masks]
         _check_can_fill(call, slots, known_masks)
-    calls = []
-    for place, (slot, mask) in enumerate(zip(slots, masks, strict=True), 1):
-        joined = slot_context(context, place, slot)
-        question = single(joined)
-        if isinstance(call.question, Offer):
-            question = replace(call.question, context=question)
-        calls.append(replace(call, question=question, context=joined, mask=mask))
     return calls
 
 

@@ -210,6 +210,9 @@ def _export(asked: argparse.Namespace) -> str:
     remarks = {
         "were drawn by the incumbent policy, with its propensities": counts.shadows,
         "were deferred and never activated: left out": counts.unshown,
+        "were the control's, because the experiment was paused: left out": (
+            counts.paused
+        ),
         "have no context any more (--with-context leaves them out)": counts.erased,
         "whose context was erased: left out": counts.without,
         "with a propensity below 1e-12, which logs must not have: left out": (

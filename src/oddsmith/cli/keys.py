@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oddsmith.server.http.keys import Key
 
 
-_SCOPES = ("decide", "reward", "read", "admin")
+_SCOPES = ("decide", "reward", "read", "operate", "admin")
 _BLANK = {"experiments": "all", "expires": "never", "revoked": "no"}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 

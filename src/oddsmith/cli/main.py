@@ -38,6 +38,7 @@ _MODULES = {
     "serve": "serve",
     "dashboard": "dashboard",
     "keys": "keys",
+    "action": "action",
     "verify": "audit",
     "export": "audit",
     "history": "audit",

@@ -79,6 +79,16 @@ class StoredEvent(NamedTuple):
     parked: bool = False
 
 
+class AppliedAction(NamedTuple):
+    """An action of an operator, stored in the log at this position, and what is in
+    force since. `new` is False if it had been stored before."""
+
+    experiment: str
+    position: int
+    new: bool
+    in_force: dict[str, Any]
+
+
 class DecisionEvent(NamedTuple):
     """An event of a decision: position, kind, value, sender and time."""
 
@@ -112,7 +122,8 @@ class RecordedDecision(NamedTuple):
     `context` and `features` of the offer are "erased" if they were erased, and None if
     the service does not show them (`context_hidden`). With `explain`, the record
     contains `experts` (largest weight first), `notes` about their predictions, and a
-    sentence about their choices.
+    sentence about their choices. If `paused`, the control decided because the
+    experiment was paused; `barred` has the reason for each arm that was not eligible.
     """
 
     id: str
@@ -137,6 +148,8 @@ class RecordedDecision(NamedTuple):
     experts: list[ExpertPart] | None = None
     notes: list[str] | None = None
     choices_sentence: str | None = None
+    paused: bool = False
+    barred: dict[str, str] | None = None
 
 
 class PosteriorWeights(NamedTuple):

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from oddsmith.agent.slate import slot_id
 from oddsmith.client.answers import (
+    AppliedAction,
     PosteriorWeights,
     RecordedDecision,
     ServedDecision,
@@ -291,6 +292,32 @@ class Calls(Sending):
         the change."""
         fields = {"expert": expert, "change": "retired", "key": key or new_id()}
         return self._post("/v1/experts", fields, StoredEvent)
+
+    def act(
+        self,
+        action: str,
+        fields: Mapping[str, object] | None = None,
+        *,
+        reason: str,
+        request_id: str | None = None,
+    ) -> Steps[AppliedAction]:
+        """Change what is in force, such as `act("pause_arm", {"arm": "tech"},
+        reason="sold out")`; the key needs the scope `operate`.
+
+        `fields` are those of the action: `arm`, `share`, `floors`, `caps`, `gamma` or
+        `verdict`. None for bounds or gamma restores those of the policy file.
+        """
+        body = {
+            "action": action,
+            "reason": reason,
+            "request_id": request_id or new_id(),
+        }
+        read = partial(one_of, AppliedAction)
+        return self._send("/v1/actions", body | dict(fields or {}), read)
+
+    def actions(self) -> Steps[dict[str, Any]]:
+        """Return what is in force, and the actions of the log, newest first."""
+        return self._get("/v1/actions", dict)
 
     def experiments(self) -> Steps[dict[str, Any]]:
         """Return the experiments that the key may read, whether each is ready, and the

@@ -32,8 +32,9 @@ class Metric:
 
     `better` is the direction of improvement. A guardrail has a `limit`: the largest
     accepted harm, relative to the control's value (0.1 is 10 %), or absolute if
-    `is_absolute`. `action` is the response to a breach. `matters` is the smallest lift
-    of practical importance. A `ratio` metric is the sum of one metric over that of
+    `is_absolute`; if `is_of_mean`, it limits the metric's mean itself, without a
+    control. `action` is the response to a breach. `matters` is the smallest lift of
+    practical importance. A `ratio` metric is the sum of one metric over that of
     another.
 
     >>> revenue = Metric("revenue", role="primary", display_unit="EUR", cap=250.0)
@@ -51,6 +52,7 @@ class Metric:
     default: float | None = None
     limit: float | None = None
     is_absolute: bool = False
+    is_of_mean: bool = False
     action: Literal["pause", "pause_arm"] | None = None
     matters: float | None = None
     ratio: tuple[str, str] | None = None
@@ -125,6 +127,11 @@ class Metric:
             raise InvalidInput(
                 f'{self._of("role")} must be "guardrail" where limit or action are '
                 f"given; got {self.role!r}"
+            )
+        if self.is_of_mean and not (self.is_bounded and self.ratio is None):
+            raise InvalidInput(
+                f"{self._of('cap')} must be given with a limit on the mean, and no "
+                "ratio"
             )
         if self.ratio is not None and self.role == "primary":
             raise InvalidInput(

@@ -18,6 +18,7 @@ __all__ = [
     "Decision",
     "LEAST_PROPENSITY",
     "Odds",
+    "PAUSED",
     "State",
     "Step",
     "align_columns",
@@ -37,6 +38,10 @@ Estimates divide by it and by its square. float64 represents 1e12 and 1e24 well,
 square of 1e-160 is 0. A generator with 53 bits draws such an arm once in 10^12
 decisions, so a smaller number is a mistake in the input.
 """
+
+PAUSED = "paused"
+"""The group of decisions that the control made because the experiment was paused: they
+are no part of its results, and nothing is learnt from them."""
 
 Step: TypeAlias = int | Ints | None
 """The number of a decision, from 1 on (one per row of a batch), or None if decisions

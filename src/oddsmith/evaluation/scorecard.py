@@ -86,7 +86,10 @@ class MetricResult(NamedTuple):
 
     @property
     def harm(self) -> Bounds:
-        """The harm to the metric as its limit counts it: positive is worse."""
+        """The harm to the metric as its limit counts it: positive is worse. Not known
+        for a limit on the mean, which is tested arm by arm while a service runs."""
+        if self.metric.is_of_mean:
+            return Bounds(float("nan"), float("nan"))
         effect = self.difference if self.metric.is_absolute else self.lift
         if self.metric.better == "higher":
             return Bounds(-effect.high, -effect.low)

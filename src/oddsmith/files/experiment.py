@@ -18,6 +18,7 @@ from oddsmith.policies.holdout import Holdout, RampStep
 __all__ = ["ExperimentDesign", "read_design"]
 
 _MOST_SEGMENTS = 20
+_LIMITS = ("relative", "absolute", "mean")
 _BY = {"decision": "decision", "unit": "unit"}
 
 
@@ -157,7 +158,7 @@ def _metrics(keys: Keys) -> dict[str, Metric]:
 
 
 def _metric(name: str, table: Keys) -> Metric:
-    limit_is = table.text("limit_is", "relative", choices=("relative", "absolute"))
+    limit_is = table.text("limit_is", "relative", choices=_LIMITS)
     ratio = table.get("ratio", None)
     is_pair = isinstance(ratio, list) and [type(one) for one in ratio] == [str, str]
     if ratio is not None and not is_pair:
@@ -171,6 +172,7 @@ def _metric(name: str, table: Keys) -> Metric:
         "display_unit": table.text("display_unit", ""),
         "action": table.get("action", None),
         "is_absolute": limit_is == "absolute",
+        "is_of_mean": limit_is == "mean",
         "ratio": None if ratio is None else tuple(ratio),
     }
     for key in ("low", "high", "cap", "default", "limit", "matters"):

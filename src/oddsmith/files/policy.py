@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from oddsmith.contexts.rewards import RewardScale
+from oddsmith.contexts.rules import Rule
 from oddsmith.contexts.schema import Schema
 from oddsmith.core.errors import InvalidInput, OddsmithError
 from oddsmith.core.experts import Experts
@@ -23,6 +24,7 @@ from oddsmith.files.experiment import ExperimentDesign, read_design
 from oddsmith.files.experts import read_bank
 from oddsmith.files.keys import Keys, read_toml
 from oddsmith.files.kinds import KINDS, parameters, read_policy_table, settings
+from oddsmith.files.rules import read_rules
 from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.cap_groups import CapGroup
 from oddsmith.policies.roster import changes_experts
@@ -109,7 +111,7 @@ class PolicyFile:
     features as numbers. `bench` are spare experts by name, which may join the policy
     while it is served. `flag_values` are the values of the arms in a feature flag, by
     default their names. `design` is the experiment around the policy: control, holdout,
-    metrics and segments.
+    metrics and segments. `rules` bar arms.
     """
 
     path: Path
@@ -124,6 +126,7 @@ class PolicyFile:
     bench: dict[str, Experts]
     flag_values: dict[str, Any] = field(default_factory=dict)
     design: ExperimentDesign = field(default_factory=ExperimentDesign)
+    rules: tuple[Rule, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -214,6 +217,7 @@ def _parse_policy(
     design = read_design(
         keys, path.resolve().parent, arms, lambda file: read_policy(file).policy
     )
+    rules = read_rules(keys, None if arms is None else Arms(keys.get("arms")))
     keys.table("service", {})  # mark the table as known: the service reads it
     keys.close(lambda: {name: "[policy]" for kind in KINDS for name in settings(kind)})
     return PolicyFile(
@@ -229,6 +233,7 @@ def _parse_policy(
         bench,
         values,
         design,
+        rules,
     )
 
 

@@ -86,9 +86,10 @@ class Bounded(PolicyWrapper):
         if groups and self.arms is not None:
             self.check_feasible(len(self.arms))
 
-    def check_feasible(self, n_arms: int) -> None:
-        """Raise if no distribution over this many fixed arms satisfies the bounds."""
-        _ = self._fixed_limits(n_arms).uniform
+    def check_feasible(self, n_arms: int, eligible: Bools | None = None) -> None:
+        """Raise if no distribution over this many fixed arms satisfies the bounds;
+        with `eligible`, none over these arms."""
+        _ = self._limits(n_arms, eligible, None).uniform
 
     @property
     def explores(self) -> bool:

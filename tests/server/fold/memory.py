@@ -9,6 +9,7 @@ from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import InvalidInput
 from oddsmith.server.store import (
+    Action,
     ConfigurationChange,
     DecisionMade,
     Event,
@@ -95,6 +96,13 @@ class Memory:
             line_of(event, place)
             for place, event in self.events
             if isinstance(event, ExpertChange | ConfigurationChange)
+        ]
+
+    def actions(self) -> list[Line]:
+        return [
+            line_of(event, place)
+            for place, event in self.events
+            if isinstance(event, Action)
         ]
 
     def snapshots(self) -> list[Snapshot]:

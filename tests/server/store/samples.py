@@ -107,7 +107,7 @@ def stored(store: Store) -> list[tuple[int, Event]]:
     decisions = dict(zip(positions, store.decisions(positions), strict=True))
     events: list[tuple[int, Event]] = []
     for line in lines:
-        if line.kind == "configuration":
+        if line.kind in ("configuration", "action"):
             continue
         value = 0.0 if line.value is None else line.value
         event: Event

@@ -13,7 +13,7 @@ import numpy as np
 
 from oddsmith.contexts.metrics import Metric
 from oddsmith.core.arrays import Array, Bools
-from oddsmith.core.decision import LEAST_PROPENSITY, Context, Decision
+from oddsmith.core.decision import LEAST_PROPENSITY, PAUSED, Context, Decision
 from oddsmith.core.errors import BadFile, InvalidInput
 from oddsmith.core.expert_policy import in_places
 from oddsmith.logs.formats import write_log
@@ -36,8 +36,9 @@ class Exported(NamedTuple):
     """The rows of a log, with the numbers of rewards, of decisions by an incumbent, and
     of erased contexts.
 
-    Three kinds of decisions are left out: `unshown` ones were deferred and never
-    activated; `without` have no context, if contexts are required; `impossible` ones
+    Four kinds of decisions are left out: `unshown` ones were deferred and never
+    activated; `paused` ones were the control's, because the experiment was paused;
+    `without` have no context, if contexts are required; `impossible` ones
     have a propensity below 1e-12.
     """
 
@@ -48,6 +49,7 @@ class Exported(NamedTuple):
     unshown: int = 0
     without: int = 0
     impossible: int = 0
+    paused: int = 0
 
     def __add__(self, other: "Exported") -> "Exported":  # type: ignore[override]
         return Exported(*map(add, self, other))
@@ -76,7 +78,7 @@ def export(
             if log is not None:
                 yield log
         if not total.rows:
-            left_out = total.unshown + total.without + total.impossible
+            left_out = total.unshown + total.without + total.impossible + total.paused
             raise InvalidInput(
                 f"a store must have decisions to export; of {left_out} none is left"
             )
@@ -160,6 +162,9 @@ def _log_of(
             counts["unshown"] += 1
             continue
         decision = _decision(visit)
+        if decision.group == PAUSED:
+            counts["paused"] += 1
+            continue
         is_erased = isinstance(decision.context, Erased)
         if contexts_only and is_erased:
             counts["without"] += 1

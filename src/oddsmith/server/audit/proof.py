@@ -33,6 +33,7 @@ from oddsmith.server.audit.checks import (
     same_odds,
 )
 from oddsmith.server.audit.facts import Contexts, StateCheck, check_facts
+from oddsmith.server.audit.force import InForce, is_paused
 from oddsmith.server.audit.verdicts import (
     CheckResult,
     Differs,
@@ -245,12 +246,13 @@ class _Proof:
         start = None if arbiter is None else start_of(reading, arbiter)
         stops = self.states.stops(self.head, tolerance)
         visits = walk(reading, start, roster_change(), self.head, stops)
+        force = InForce(reading)
         for visit in progress(visits, self.counts["decision"], "draws and odds"):
             line = visit.line
             contexts.take(visit)
             self.draw.take(line.id, line.position, _check_draw(visit, draws))
             if not models or not _needs_models(visit, arbiter):
-                answer = _check_odds(visit, arbiter, tolerance)
+                answer = _check_odds(force, visit, arbiter, tolerance)
                 self.odds.take(line.id, line.position, answer)
         contexts.report(self.events)
 
@@ -263,11 +265,16 @@ class _Proof:
         start = start_of(self.reading, policy)
         stops = self.states.stops(self.head, max(tolerance, CLOSE), models=True)
         visits = walk(self.reading, start, roster_change(bench), self.head, stops)
+        force = InForce(self.reading)
         for visit in progress(visits, total, "experts", every=LINE_EVERY_S):
             line = visit.line
-            self.experts.take(line.id, line.position, panel.check_advice(visit))
+            visit = force.applied(visit)
+            answer = None if is_paused(visit) else panel.check_advice(visit)
+            self.experts.take(line.id, line.position, answer)
             if _needs_models(visit, self.arbiter):
-                answer = _check_state(visit) or panel.check_odds(visit)
+                answer = _check_state(visit) or force.check(visit)
+                if answer is None and not is_paused(visit):
+                    answer = panel.check_odds(visit)
                 self.odds.take(line.id, line.position, answer)
 
     def _check_events(self) -> None:
@@ -312,10 +319,13 @@ def _check_draw(visit: Visit, draws: Draws) -> CheckResult:
         return _damaged(error)
 
 
-def _check_odds(visit: Visit, arbiter: Policy | None, tolerance: float) -> CheckResult:
-    wrong = _check_state(visit)
-    if wrong is not None:
+def _check_odds(
+    force: InForce, visit: Visit, arbiter: Policy | None, tolerance: float
+) -> CheckResult:
+    wrong = _check_state(visit) or force.check(visit)
+    if wrong is not None or is_paused(visit):
         return wrong
+    visit = force.applied(visit)
     decision = visit.decision
     evidence = visit.evidence
     folded = visit.folded
@@ -342,7 +352,7 @@ def _damaged(why: object) -> Differs:
 
 def _needs_models(visit: Visit, arbiter: Policy | None) -> bool:
     """Return whether only the policy's own models can recompute the propensities."""
-    if visit.evidence.shadow:
+    if visit.evidence.shadow or is_paused(visit):
         return False
     return arbiter is None or visit.evidence.votes is None
 

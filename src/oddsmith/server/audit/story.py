@@ -1,11 +1,11 @@
 """story: list the events of one decision and its reward."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from oddsmith.contexts.rewards import RewardScale
-from oddsmith.core.decision import Decision
+from oddsmith.core.decision import PAUSED, Decision
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.exact_json import encode
 from oddsmith.server.fold.accounts import Account, Count
@@ -65,6 +65,8 @@ class Story:
     step: int | None = None
     deferred: bool = False
     shadow: bool = False
+    paused: bool = False
+    barred: dict[str, str] = field(default_factory=dict)
     context: object = None
     reward: float | None = None
     counts_since: int | None = None
@@ -95,6 +97,11 @@ class Story:
             end = "shown later" if "shown" in happenings else "never shown"
             parts.append(f"It was deferred, and {end}.")
         parts.append(self._reward_sentence())
+        if self.paused:
+            parts.append("The control decided, because the experiment was paused.")
+        if self.barred:
+            reasons = [f"{arm} ({why})" for arm, why in self.barred.items()]
+            parts.append(f"Not eligible: {', '.join(reasons)}.")
         if self.context == "erased":
             parts.append("Its context was erased.")
         return " ".join(parts)
@@ -133,18 +140,22 @@ def story_of(reading: Reading, id: str) -> Story:
     context: object = "erased"
     if not isinstance(decision.context, Erased):
         context = encode(decision.context)
+    odds = _odds(decision, decision.arms or arms_at(reading, made.seen or 0))
+    names = list(odds)
     story = Story(
         id,
         name,
         happenings,
         arm=decision.arm,
         propensity=decision.propensity,
-        odds=_odds(decision, decision.arms or arms_at(reading, made.seen or 0)),
+        odds=odds,
         position=made.position,
         seen=made.seen,
         step=decision.step,
         deferred=bool(made.deferred),
         shadow=evidence.shadow,
+        paused=decision.group == PAUSED,
+        barred={names[place]: why for place, why in evidence.barred.items()},
         context=context,
     )
     if not account.settled:

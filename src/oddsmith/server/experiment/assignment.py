@@ -8,7 +8,7 @@ from oddsmith.core.draw import Uniforms
 from oddsmith.core.policy import Policy
 from oddsmith.files.experiment import ExperimentDesign
 from oddsmith.policies.control import Control
-from oddsmith.policies.holdout import Assignment, Group, HoldoutRun
+from oddsmith.policies.holdout import Assignment, Group, Holdout, HoldoutRun
 
 __all__ = ["Assigner"]
 
@@ -26,6 +26,8 @@ class Assigner:
         clock: Callable[[], float],
     ) -> None:
         self.design = design
+        self._uniforms = uniforms
+        self._clock = clock
         self.run: HoldoutRun | None = None
         if design.holdout is not None:
             self.run = HoldoutRun(design.holdout, uniforms, clock)
@@ -49,6 +51,15 @@ class Assigner:
         """Count the days of the holdout from this time."""
         if self.run is not None:
             self.run.started = time
+
+    def use_holdout(self, holdout: Holdout | None) -> None:
+        """Use this holdout from now on; days are counted as before."""
+        if holdout is None:
+            self.run = None
+        elif self.run is None:
+            self.run = HoldoutRun(holdout, self._uniforms, self._clock)
+        else:
+            self.run.holdout = holdout
 
     def share(self) -> float:
         """Return the current share of the control."""

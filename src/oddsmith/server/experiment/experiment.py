@@ -18,8 +18,10 @@ from oddsmith.core.policy import Policy
 from oddsmith.server.experiment.assignment import Assigner
 from oddsmith.server.experiment.clock import Alarms, Clock, DatabaseClock
 from oddsmith.server.experiment.clock_hold import ClockHold
-from oddsmith.server.experiment.follower import Follower
+from oddsmith.server.experiment.follower import Follower, Now
+from oddsmith.server.experiment.guardrails import Guardrails
 from oddsmith.server.experiment.news import LongPolls
+from oddsmith.server.experiment.operator import Operator
 from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.experiment.threads import LongReads
 from oddsmith.server.experiment.windows import Windows
@@ -93,6 +95,12 @@ class Experiment:
         self.assigner: Assigner | None = None
         if self.design.control is not None:
             self.assigner = Assigner(self.design, self.uniform, self.clock)
+        self.operator = Operator(
+            setup, self.follower, self.writer, self.clock, self.assigner
+        )
+        self.guardrails = Guardrails(
+            self.design.metrics, self.follower, self.operator, lambda: self.arms
+        )
         # decisions of this process by arm, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
         self.warned: set[str] = set()  # experts with a failure that was logged already
@@ -106,6 +114,11 @@ class Experiment:
         self.change: Line | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._erasing: asyncio.Task[None] | None = None
+
+    @property
+    def now(self) -> Now:
+        """The state that decisions use, with the settings that are in force."""
+        return self.operator.now
 
     @property
     def has_units(self) -> bool:
@@ -140,6 +153,7 @@ class Experiment:
     async def begin(self) -> None:
         """Restore the state, then follow the log."""
         await self._read_settings()
+        await self.operator.refresh()
         await asyncio.to_thread(self._look_at_clock)
         tally = await asyncio.to_thread(self.store.tally)
         self.steps = tally.get("decision", 0)
@@ -153,6 +167,10 @@ class Experiment:
             self._begin(self._follow_clock())
         if self.settings.shared and self.setup.writes:
             self._begin(self._follow_settings())
+        if self.settings.shared:
+            self._begin(self.operator.follow())
+        if self.setup.writes and self.guardrails.metrics:
+            self._begin(self.guardrails.run())
 
     async def end(self) -> None:
         """Stop following the log, save a snapshot, and close the store."""

@@ -217,7 +217,7 @@ class Follower:
         is_gathering = gathers and before.position == self._gathered_at
         if is_gathering and time.monotonic() < self._next_refold:
             return
-        look = await asyncio.to_thread(self._look, before.position, gathers)
+        look = await asyncio.to_thread(self._look, before, gathers)
         due = look.due
         left = look.left
         self.behind = due.waiting + left.waiting
@@ -285,22 +285,23 @@ class Follower:
         self.snapshot_time = snapshot.time
         self.unsaved = 0
 
-    def _look(self, after: int, gathers: bool) -> _Look:
+    def _look(self, folded: FoldState, gathers: bool) -> _Look:
         """Read the next steps, with their decisions."""
         head = self._store.head()
         left = _NOTHING
-        due = due_after(self._store, after, head)
+        after = folded.position
+        due = due_after(self._store, after, head, folded.freezes)
         since = due.since
         if since is not None and gathers and time.monotonic() < self._next_refold:
             whole = due
             head = since.position - 1
-            due = due_after(self._store, after, head)
+            due = due_after(self._store, after, head, folded.freezes)
             waiting = whole.waiting - due.waiting
             left = whole._replace(waiting=waiting, oldest=since.time)
         for item in due.items:
             if isinstance(item, Line) and item.kind == "expert added":
                 self._setup.load_expert(item.id)
-        steps = list(with_decisions(self._store, due.items, self._folded.sums))
+        steps = list(with_decisions(self._store, due.items, folded.sums))
         return _Look(head, due, steps, left)
 
     async def _advance(

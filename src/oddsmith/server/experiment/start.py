@@ -31,9 +31,10 @@ from oddsmith.server.fold.fold import (
     start_before,
 )
 from oddsmith.server.fold.judge import judge_to_json
+from oddsmith.server.operations.design import design_facts, design_of
 from oddsmith.server.statistics import Sums
 from oddsmith.server.store.changes import kernels_of
-from oddsmith.server.store.events import KERNELS, METRICS, ConfigurationChange
+from oddsmith.server.store.events import DESIGN, KERNELS, METRICS, ConfigurationChange
 from oddsmith.server.store.meta import AnotherPolicy
 from oddsmith.server.store.protocol import Store
 from oddsmith.server.store.sqlite.open_stores import OpenStores
@@ -195,6 +196,7 @@ def _open_as(
         _check_about(store, about, file)
         _note_kernels(store)
         _note_metrics(store, _metric_facts(file))
+        _note_design(store, design_facts(file))
         if settings.start is not None and not store.snapshots():
             _start(store, settings.start, file, policy)
         seed = int(store.about.get("seed", about["seed"]))
@@ -226,6 +228,7 @@ def _facts(file: PolicyFile, settings: Settings, policy: Policy) -> dict[str, An
         "shadow": settings.shadow,
         "metrics": _metric_facts(file),
         "reward_weights": dict(file.design.reward_weights),
+        "design": design_facts(file),
     }
 
 
@@ -313,6 +316,16 @@ def _note_metrics(store: Store, declared: dict[str, dict[str, Any]]) -> None:
     (receipt,) = store.append([event]).result()
     receipt.accepted()
     store.metrics = declared
+
+
+def _note_design(store: Store, facts: dict[str, Any]) -> None:
+    """Write a change of control, holdout or rules into the log, for operators without
+    the policy file and for people who ask why an arm was not eligible."""
+    if facts == design_of(store):
+        return
+    event = ConfigurationChange(DESIGN, facts, time.time(), f"after {store.head()}")
+    (receipt,) = store.append([event]).result()
+    receipt.accepted()
 
 
 def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:

@@ -20,6 +20,8 @@ class Count(NamedTuple):
     If the decision has counted already, `before` is the value that this one replaces.
     `is_default` and `was_default` tell whether the new and the old value are defaults.
     `time` is the time of the line at `position`, `decided` the time of the decision.
+    `learnt` is the value that the state has learnt before: `before`, unless learning
+    was frozen there. If `is_frozen`, the state does not learn this value.
     """
 
     position: int
@@ -30,6 +32,8 @@ class Count(NamedTuple):
     was_default: bool = False
     time: float = 0.0
     decided: float = 0.0
+    learnt: float | None = None
+    is_frozen: bool = False
 
 
 class Exposure(NamedTuple):
@@ -201,7 +205,9 @@ class Account:
         )
         if before is None:
             return count
-        return count._replace(before=before.value, was_default=before.is_default)
+        return count._replace(
+            before=before.value, was_default=before.is_default, learnt=before.value
+        )
 
     @property
     def value(self) -> float:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from oddsmith.contexts.columns import Columns
-from oddsmith.core.decision import Decision, State
+from oddsmith.core.decision import PAUSED, Decision, State
 from oddsmith.core.errors import BadFile, InvalidInput, OddsmithError
 from oddsmith.core.experts import Experts
 from oddsmith.core.policy import Policy, check_policy
@@ -19,6 +19,7 @@ from oddsmith.files.state import FORMAT, pack, unpack, unpack_part
 from oddsmith.logs.progress import progress
 from oddsmith.policies.roster import add_expert, pad_to_roster, retire_expert
 from oddsmith.server.fold.accounts import Count
+from oddsmith.server.fold.freezes import Freezes, after_lines, freezes_at
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.fold.protocol import Statistics, StatisticsKind, Step, after_steps
 from oddsmith.server.fold.steps import due_after, sums_at, with_decisions
@@ -92,7 +93,8 @@ class FoldState(NamedTuple):
     `careful`, an expert has raised while learning, so states that are updated in place
     are copied first. If `lenient`, contexts may be erased that no snapshot has learned;
     experts that learn refuse those rewards. `sums` are statistics of the log, or None.
-    `secret` is the key of the digests of experts that join.
+    `secret` is the key of the digests of experts that join. `freezes` are the positions
+    at which learning was frozen and continued.
     """
 
     state: State
@@ -103,6 +105,7 @@ class FoldState(NamedTuple):
     lenient: bool = False
     sums: Statistics | None = None
     secret: bytes = bytes(16)
+    freezes: Freezes = ()
 
 
 class HalfWritten(OddsmithError):
@@ -191,10 +194,10 @@ def _refold(
     change: Change | None,
 ) -> FoldState:
     start = newest = start_at(until)
-    due = latest = due_after(store, start.position, until)
+    due = latest = due_after(store, start.position, until, start.freezes)
     while due.rewritten:
         start = start_at(due.rewritten - 1)
-        due = due_after(store, start.position, until)
+        due = due_after(store, start.position, until, start.freezes)
     try:
         steps = with_decisions(store, due.items, start.sums)
         shown = progress(steps, len(due.items), "restoring")
@@ -240,7 +243,7 @@ def advance(
             f"until must be at or after the state's position {folded.position}; got "
             f"{end}"
         )
-    due = due_after(store, folded.position, end)
+    due = due_after(store, folded.position, end, folded.freezes)
     if due.rewritten:
         return restore(store, policy, until=end, change=change, statistics=statistics)
     steps = with_decisions(store, due.items, folded.sums)
@@ -300,12 +303,14 @@ def start_before(
             continue
         policy = policy_at(store, policy, position, change)
         source = f"the snapshot at position {position}"
+        freezes = freezes_at(store, position)
         if is_judge:
-            return FoldState(unpack_part(content, policy, source), position, policy)
+            state = unpack_part(content, policy, source)
+            return FoldState(state, position, policy, freezes=freezes)
         state, about = unpack(content, policy, source)
         sums = sums_at(store, position, about["sums"], statistics)
         start = initial_fold(store, policy, state)
-        return start._replace(position=position, sums=sums)
+        return start._replace(position=position, sums=sums, freezes=freezes)
     return initial_fold(store, policy, policy.init(), statistics)
 
 
@@ -361,6 +366,7 @@ def settle(
     policy = folded.policy
     refused = list(folded.refused)
     sums = folded.sums
+    freezes = folded.freezes
     if sums is not None:
         sums = sums.copy()
     for step in steps:
@@ -368,7 +374,9 @@ def settle(
         decision = step.decision
         if sums is not None:
             sums.take(step)
-        if isinstance(item, Line) and item.of_policy:
+        if isinstance(item, Line) and item.kind == "action":
+            freezes = after_lines(freezes, [item])
+        elif isinstance(item, Line) and item.of_policy:
             if change is None:
                 raise InvalidInput(
                     "change must be given, because the policy changed at position "
@@ -377,7 +385,10 @@ def settle(
             policy, state = change(policy, state, item)
             state = with_salt(state, folded.secret)
         elif isinstance(item, Count) and decision is not None:
-            if item.value != item.before:  # no update if the reward equals the default
+            if decision.group == PAUSED:
+                continue
+            # no update if the reward equals the default
+            if not item.is_frozen and item.value != item.learnt:
                 state, is_refused = _update_or_refuse(
                     policy, state, decision, item, folded
                 )
@@ -386,7 +397,12 @@ def settle(
             if sums is not None:
                 sums.note_update(item, decision, policy, state)
     return folded._replace(
-        state=state, position=until, policy=policy, refused=tuple(refused), sums=sums
+        state=state,
+        position=until,
+        policy=policy,
+        refused=tuple(refused),
+        sums=sums,
+        freezes=freezes,
     )
 
 
@@ -408,7 +424,7 @@ def _update_or_refuse(
         raise
     except Exception as error:
         is_erased = isinstance(error, ContextErased)
-        is_first = count.before is None
+        is_first = count.learnt is None
         if is_erased and is_first and not folded.lenient:
             raise
         is_refused = is_first or not is_erased
@@ -425,9 +441,9 @@ def _update_or_refuse(
 
 
 def _update(policy: Policy, state: State, decision: Decision, count: Count) -> State:
-    if count.before is None:
+    if count.learnt is None:
         return policy.update(state, decision, count.value)
-    return policy.revise(state, decision, count.before, count.value)
+    return policy.revise(state, decision, count.learnt, count.value)
 
 
 def _update_weights(

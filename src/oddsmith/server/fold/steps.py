@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from oddsmith.core.decision import Decision
 from oddsmith.server.fold.accounts import Account, Count, Exposure
 from oddsmith.server.fold.amounts import Amount, AmountAccount
+from oddsmith.server.fold.freezes import Freezes, after_lines, lessons
 from oddsmith.server.fold.protocol import (
     Item,
     Statistics,
@@ -36,8 +37,10 @@ class Due(NamedTuple):
     oldest: float = inf
 
 
-def due_after(store: Foldable, after: int, until: int) -> Due:
+def due_after(store: Foldable, after: int, until: int, freezes: Freezes = ()) -> Due:
     """Return the steps in (after, until] that a state at `after` does not contain.
+
+    `freezes` are those up to `after`.
 
     If the kernels changed after the state, all steps are returned, because different
     kernels round differently.
@@ -65,7 +68,7 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
             are_kernels_new = True
             since = since or line
         if not line.of_decision:
-            if line.of_policy:
+            if line.of_policy or line.kind == "action":
                 lines.append(line)
             continue
         if line.kind in ("decision", "correction") and is_new:
@@ -90,6 +93,9 @@ def due_after(store: Foldable, after: int, until: int) -> Due:
     rewritten = min(filter(None, changes), default=0)
     if are_kernels_new:
         rewritten = 1
+    freezes = after_lines(freezes, (line for line in lines if isinstance(line, Line)))
+    if freezes:
+        counts = {id: lessons(account, freezes) for id, account in counts.items()}
     items = in_order(counts.values(), lines, after)
     if amounts:
         steps = [step for own in amounts.values() for step in own.steps]

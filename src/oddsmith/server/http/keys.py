@@ -32,7 +32,7 @@ __all__ = [
     "rotate",
 ]
 
-Scope: TypeAlias = Literal["decide", "reward", "read", "admin"]
+Scope: TypeAlias = Literal["decide", "reward", "read", "operate", "admin"]
 """Permissions of a key."""
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
 """All scopes."""

@@ -355,7 +355,9 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
 
     `features` are null if arms did not come with the call, and "erased" if they were
     erased. An expert's `predicted` is its prediction for the drawn arm, `predictions`
-    are those for all arms: null if it made none, or cannot predict again.
+    are those for all arms: null if it made none, or cannot predict again. If `paused`,
+    the control decided because the experiment was paused; `barred` has the reason for
+    each arm that was not eligible: "paused", or the number of a rule.
     """
 
     odds: dict[str, float]
@@ -370,6 +372,8 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
     slot: int | None
     events: list[dict[str, Any]]
     features: Any = None
+    paused: bool = False
+    barred: dict[str, str] = {}
     experts: list[dict[str, Any]] | UnsetType = UNSET
     notes: list[str] | UnsetType = UNSET
     choices_sentence: str | UnsetType = UNSET

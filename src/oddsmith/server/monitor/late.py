@@ -17,7 +17,7 @@ def late_sentence(experiment: Experiment) -> str:
     Empty if no expert was late in 5 % of the last decisions.
     """
     bank = experiment.follower.now.experts
-    rows = experiment.advice_of(experiment.follower.now.policy)
+    rows = experiment.advice_of(experiment.now.policy)
     if not isinstance(bank, Guarded) or len(rows) < _ENOUGH:
         return ""
     names = list(bank.names)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oddsmith import __version__
+from oddsmith.contexts.metrics import REWARD
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.core.decision import Decision, State
 from oddsmith.core.policy import Policy
@@ -18,6 +19,7 @@ from oddsmith.server.statistics.arms import ArmCounts
 from oddsmith.server.statistics.bucket import ArmDraw
 from oddsmith.server.statistics.checks import Checks
 from oddsmith.server.statistics.differences import Differences
+from oddsmith.server.statistics.guards import Guards
 from oddsmith.server.statistics.history import History, Mark
 from oddsmith.server.statistics.series import Series
 from oddsmith.server.statistics.values import Values
@@ -28,7 +30,10 @@ __all__ = ["FORM", "Sums"]
 
 _log = logging.getLogger(__name__)
 
-FORM = "series, values with weights, checks; shares of experts; choices; differences 2"
+FORM = (
+    "series, values with weights, checks; shares of experts; choices; differences 2; "
+    "guards"
+)
 """Form of the sums in snapshots; sums of another form are folded again."""
 
 
@@ -53,6 +58,7 @@ class Sums:
     values: Values = field(default_factory=Values)
     checks: Checks = field(default_factory=Checks)
     differences: Differences = field(default_factory=Differences)
+    guards: Guards = field(default_factory=Guards)
     shadow: bool = False
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -73,7 +79,8 @@ class Sums:
             arms = tuple(arms)
         scale = RewardScale(low, high)
         differences = Differences.of(about.get("metrics", {}), scale)
-        return cls(scale, NamedArms(arms), differences=differences)
+        guards = Guards.of(about.get("metrics", {}))
+        return cls(scale, NamedArms(arms), differences=differences, guards=guards)
 
     def is_of(self, about: Mapping[str, Any]) -> bool:
         """Return whether the metrics are the declared ones."""
@@ -94,9 +101,19 @@ class Sums:
             self._show(item, step.drawn)
         elif isinstance(item, Amount):
             add = self.differences.count_amount
-            if step.drawn is not None:
+            if step.drawn is not None and not step.drawn.is_paused:
                 arms = self.named.arms
                 self._fold("differences", item.position, add, item, step.drawn, arms)
+                guard = self.guards.count
+                self._fold(
+                    "guards",
+                    item.position,
+                    guard,
+                    item.metric,
+                    step.drawn,
+                    item.value,
+                    item.before,
+                )
         elif item.kind == "decision":
             at = item.position
             self._fold("arms", at, self.arms.draw, at, str(item.arm))
@@ -152,10 +169,15 @@ class Sums:
         add = self.series.count
         self._fold("arms", at, self.arms.count, count, drawn.arm)
         self._fold("series", at, add, count.decided, draw, reward, before, defaults)
+        if drawn.is_paused:
+            return
         self._fold("values", at, self.values.count, count, drawn, odds, self.named)
         self._fold("checks", at, self.checks.count, count, drawn)
         compare = self.differences.count
         self._fold("differences", at, compare, count, drawn, self.named.arms)
+        if REWARD in self.guards.metrics:
+            guard = self.guards.count
+            self._fold("guards", at, guard, REWARD, drawn, reward, before)
 
     def _fold(
         self, part: str, position: int, fold: Callable[..., None], *step: object
@@ -251,6 +273,7 @@ _PARTS: dict[str, Any] = {
     "values": Values,
     "checks": Checks,
     "differences": Differences,
+    "guards": Guards,
 }
 
 

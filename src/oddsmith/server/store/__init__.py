@@ -1,6 +1,7 @@
 """Durable events: an append-only store, and the state as a fold over it."""
 
 from oddsmith.server.store.events import (
+    Action,
     Activation,
     ConfigurationChange,
     Correction,
@@ -28,6 +29,7 @@ from oddsmith.server.store.sqlite.reader import SQLiteReader
 from oddsmith.server.store.sqlite.store import SQLiteStore
 
 __all__ = [
+    "Action",
     "Activation",
     "ConfigurationChange",
     "Correction",

@@ -6,8 +6,9 @@ are for people and for erasing old contexts: no state ever depends on them.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 from oddsmith.contexts.metrics import METRIC_NAME
 from oddsmith.core.arrays import Array, number
@@ -16,11 +17,15 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.exact_json import Json
 
 __all__ = [
+    "ACTION",
     "ARMS",
+    "Action",
+    "ActionName",
     "Activation",
     "CLOCK",
     "ConfigurationChange",
     "Correction",
+    "DESIGN",
     "DecisionKind",
     "DecisionMade",
     "DecisionSummary",
@@ -39,6 +44,8 @@ __all__ = [
     "metric_of",
 ]
 
+ACTION = "action"
+"""The kind of an `Action`, and its id in the log."""
 ARMS = "arms"
 """The setting of a `ConfigurationChange` that lists all arms from then on; new arms are
 at the end."""
@@ -51,6 +58,9 @@ is folded again."""
 METRICS = "metrics"
 """The setting of a `ConfigurationChange` that declares the metrics; the last one
 applies to the whole log."""
+DESIGN = "design"
+"""The setting of a `ConfigurationChange` that names the control, the holdout and the
+rules of the policy file from then on."""
 SETTINGS = "personalizer"
 """The setting of a `ConfigurationChange` that overrides the policy file from then on;
 the last one counts."""
@@ -60,6 +70,21 @@ LONGEST_ID = 256
 """Maximum characters of an id, a key, or the name of a unit, an expert or an arm."""
 _LONGEST_PART = 160
 _LARGEST_AMOUNT = 1e100
+_LONGEST_REASON = 500
+ActionName: TypeAlias = Literal[
+    "pause_arm",
+    "resume_arm",
+    "pause",
+    "resume",
+    "kill",
+    "restore",
+    "freeze",
+    "learn",
+    "holdout",
+    "set",
+    "finish",
+]
+"""The actions of an operator."""
 DecisionKind: TypeAlias = Literal[
     "decision",
     "activation",
@@ -71,6 +96,7 @@ DecisionKind: TypeAlias = Literal[
 ]
 """The kinds of events about one decision, which a store's `history` returns."""
 _ID = re.compile(rf"[^\x00\ud800-\udfff]{{1,{LONGEST_ID}}}")
+_NOT_STORED = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class DecisionSummary(NamedTuple):
@@ -105,6 +131,10 @@ class DecisionMade:
     the incumbent's, and `own` is the draw of the policy. If a `unit` keeps its
     decision, its decisions are numbered by `turn`, starting at 1. Decisions of one
     `slate` were made together, each for a `slot`.
+
+    `action` is the position of the last action that was in force. `barred` contains
+    the reason why an arm of the call was not eligible, by its number. `killed` is
+    whether the environment of the process, not an action, had stopped the experiment.
     """
 
     kind: ClassVar[DecisionKind] = "decision"
@@ -121,6 +151,9 @@ class DecisionMade:
     slate: str | None = None
     slot: int | None = None
     own: OwnDraw | None = None
+    action: int = 0
+    barred: Mapping[int, str] | None = None
+    killed: bool = False
 
     def __post_init__(self) -> None:
         if not (
@@ -329,6 +362,55 @@ class ConfigurationChange:
             ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An operator or a guardrail changed what is in force, from here on.
+
+    `value` are the fields of the action, such as the arm. `request_id` identifies a
+    repeated call. `after` is the position of the action before, 0 for the first one: of
+    two actions after the same one, a store keeps the first, so that each was checked
+    against what was in force.
+    """
+
+    action: ActionName
+    value: Json
+    reason: str
+    request_id: str
+    after: int
+    time: float
+    sender: str = ""
+
+    def __post_init__(self) -> None:
+        if self.action not in get_args(ActionName):
+            raise InvalidInput(
+                f"action must be one of {', '.join(get_args(ActionName))}; got "
+                f"{self.action!r:.60}"
+            )
+        _check_name("request_id", self.request_id, self.time)
+        reason = self.reason
+        is_text = isinstance(reason, str) and not _NOT_STORED.search(reason)
+        if not is_text or not reason.strip() or len(reason) > _LONGEST_REASON:
+            raise InvalidInput(
+                f"reason must be a text of 1 to {_LONGEST_REASON} characters, without "
+                f"NUL and lone surrogates; got {reason!r:.60}"
+            )
+
+    @property
+    def key(self) -> str:
+        """The position of the action before, which a store keeps once."""
+        return f"after {self.after}"
+
+    def body(self) -> str:
+        """All fields but the sender and the time, as JSON."""
+        fields = {
+            "action": self.action,
+            "value": self.value,
+            "reason": self.reason,
+            "request_id": self.request_id,
+        }
+        return json.dumps(fields, allow_nan=False, sort_keys=True)
+
+
 Event: TypeAlias = (
     DecisionMade
     | Activation
@@ -339,6 +421,7 @@ Event: TypeAlias = (
     | MetricCorrection
     | ExpertChange
     | ConfigurationChange
+    | Action
 )
 """Any event that a store contains."""
 

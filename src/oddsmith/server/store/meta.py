@@ -86,8 +86,13 @@ def check_rule(rule: str, late: str) -> None:
         raise InvalidInput(f"late must be 'arrives' or 'rewrites'; got {late!r}")
 
 
-def meta_of(policy: Policy, rule: Rule, late: Late, about: About) -> dict[str, str]:
-    """Return the table `meta` of a new store of this policy and these rules."""
+def meta_of(
+    policy: Policy | Mapping[str, str], rule: Rule, late: Late, about: About
+) -> dict[str, str]:
+    """Return the table `meta` of a new store of this policy and these rules; that of an
+    existing store is returned as it is."""
+    if isinstance(policy, Mapping):
+        return dict(policy)
     return {
         "format": FORMAT,
         "fingerprint": fingerprint(policy),

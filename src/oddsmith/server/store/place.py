@@ -1,11 +1,16 @@
-"""open_reader: open a store by its place, to read it."""
+"""Open a store by its place, to read it or to write to it."""
+
+from contextlib import closing
 
 from oddsmith.core.errors import InvalidInput
 from oddsmith.server.store.postgres.reader import PostgresReader
+from oddsmith.server.store.postgres.store import PostgresStore
+from oddsmith.server.store.protocol import Store
 from oddsmith.server.store.reader import StoreReader
 from oddsmith.server.store.sqlite.reader import SQLiteReader
+from oddsmith.server.store.sqlite.store import SQLiteStore
 
-__all__ = ["is_address", "open_reader"]
+__all__ = ["is_address", "open_reader", "open_writer"]
 
 
 def open_reader(place: str, experiment: str | None = None) -> StoreReader:
@@ -28,6 +33,16 @@ def open_reader(place: str, experiment: str | None = None) -> StoreReader:
             f"{place} must be the store of experiment {experiment!r}; it is of {name!r}"
         )
     return reader
+
+
+def open_writer(place: str, experiment: str | None = None) -> Store:
+    """Open an existing store to write events that do not depend on the policy."""
+    with closing(open_reader(place, experiment)) as reader:
+        meta = reader.meta
+        name = str(reader.about.get("experiment"))
+    if is_address(place):
+        return PostgresStore(place, meta, experiment=experiment or name)
+    return SQLiteStore(place, meta)
 
 
 def is_address(place: str) -> bool:

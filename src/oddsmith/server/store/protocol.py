@@ -3,16 +3,19 @@ from it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, get_args
 
 import numpy as np
 
 from oddsmith.core.arrays import Array, Bools
-from oddsmith.core.decision import Decision
+from oddsmith.core.decision import PAUSED, Decision
 from oddsmith.core.errors import BadFile, OddsmithError, StoreFailed
 from oddsmith.server.store.events import (
+    ACTION,
     ARMS,
     KERNELS,
+    Action,
     ConfigurationChange,
     DecisionKind,
     DecisionMade,
@@ -108,6 +111,11 @@ class Draw(NamedTuple):
         )
 
     @property
+    def is_paused(self) -> bool:
+        """Whether the experiment was paused, so that the draw was the control's."""
+        return self.group == PAUSED
+
+    @property
     def odds_drawn(self) -> float:
         """Propensity of the drawn arm."""
         return float(self.odds[self.number])
@@ -149,8 +157,10 @@ class Erased:
         return "Erased()"
 
 
-ExperimentKind: TypeAlias = Literal["expert added", "expert retired", "configuration"]
-"""The kinds of events about the experiment: its experts and settings."""
+ExperimentKind: TypeAlias = Literal[
+    "expert added", "expert retired", "configuration", "action"
+]
+"""The kinds of events about the experiment: its experts, settings and operators."""
 EventKind: TypeAlias = DecisionKind | ExperimentKind
 DECISION_KINDS: tuple[DecisionKind, ...] = get_args(DecisionKind)
 KINDS: tuple[EventKind, ...] = (*DECISION_KINDS, *get_args(ExperimentKind))
@@ -265,12 +275,17 @@ class Evidence(NamedTuple):
     """The inputs of a decision's propensities: ballots (N, K), if recorded; `shadow` if
     an incumbent acted.
 
-    `own` is the draw that the policy would have made instead.
+    `own` is the draw that the policy would have made instead. `action` is the position
+    of the last action in force, `barred` the reasons of arms that were not eligible,
+    and `killed` whether the environment had stopped the experiment.
     """
 
     votes: Array | None
     shadow: bool
     own: OwnDraw | None = None
+    action: int = 0
+    barred: Mapping[int, str] = MappingProxyType({})
+    killed: bool = False
 
 
 class Window(NamedTuple):
@@ -388,6 +403,10 @@ class Reading(Foldable, Protocol):
         """Return the changes of a setting, in order; the body of each contains its
         value."""
 
+    def actions(self) -> list[Line]:
+        """Return the actions of operators and guardrails, in order, also those that an
+        open transaction hides from other readers."""
+
     def of_unit(self, unit: str) -> list[Line]:
         """Return the decisions of a unit that keeps its own, oldest first."""
 
@@ -498,6 +517,19 @@ def line_of(event: Event, position: int = 0) -> Line:
             None,
             sender,
             body,
+        )
+    if isinstance(event, Action):
+        return Line(
+            position,
+            "action",
+            ACTION,
+            event.key,
+            None,
+            event.time,
+            False,
+            None,
+            sender,
+            event.body(),
         )
     key = getattr(event, "key", "")
     value = getattr(event, "value", None)

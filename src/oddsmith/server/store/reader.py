@@ -79,6 +79,7 @@ class Queries(NamedTuple):
     tally_on: str  # parameters: after, until
     changes: str
     of_setting: str  # parameters: setting
+    actions: str
     of_unit: str  # parameters: unit
     of_slate: str  # parameters: slate
     has_slates: str
@@ -255,6 +256,9 @@ class StoreReader(Reading, ABC):
 
     def of_setting(self, setting: str) -> list[Line]:
         return self._lines(self.queries.of_setting, setting)
+
+    def actions(self) -> list[Line]:
+        return self._lines(self.queries.actions, patience=_SHORT)
 
     def of_unit(self, unit: str) -> list[Line]:
         return self._lines(self.queries.of_unit, unit)

@@ -219,6 +219,8 @@ def row_of(event: Event, rule: Rule) -> EventRow:
         )
     if decision.control is not None or decision.group is not None:
         plain["control"] = _control_facts(decision)
+    if event.action or event.barred or event.killed:
+        plain["force"] = _force_facts(event)
     context: ContextRow | None = None
     names: Content | None = None
     features: tuple[FeatureRow, ...] = ()
@@ -258,6 +260,16 @@ def row_of(event: Event, rule: Rule) -> EventRow:
         names=names,
         features=features,
     )
+
+
+def _force_facts(event: DecisionMade) -> dict[str, Any]:
+    """Return the facts about the actions and rules that were in force."""
+    facts: dict[str, Any] = {"action": event.action}
+    if event.barred:
+        facts["barred"] = {str(arm): reason for arm, reason in event.barred.items()}
+    if event.killed:
+        facts["killed"] = True
+    return facts
 
 
 def _control_facts(decision: Decision) -> dict[str, Any]:
@@ -436,6 +448,7 @@ def read_decision(
         end += length
     plain.pop("votes", None)
     plain.pop("shadow", None)
+    plain.pop("force", None)
     if "control" in plain:
         facts = plain.pop("control")
         plain["control"] = _control_odds(facts["odds"], plain)
@@ -471,7 +484,8 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     votes = None
     if "votes" in plain:
         votes = unpack_votes(plain["votes"], _after_numbers(plain, numbers))
-    return Evidence(votes, *_shadow(plain))
+    shadow, own = _shadow(plain)
+    return Evidence(votes, shadow, own, *_force(plain))
 
 
 def read_drawn(
@@ -514,6 +528,14 @@ def read_drawn(
         )
     except (KeyError, ValueError, TypeError, IndexError):
         return None
+
+
+def _force(plain: Mapping[str, Any]) -> tuple[int, dict[int, str], bool]:
+    """Return the position of the last action, the reasons of arms that were not
+    eligible, and whether the environment had stopped the experiment."""
+    facts = plain.get("force", {})
+    barred = {int(arm): str(why) for arm, why in facts.get("barred", {}).items()}
+    return int(facts.get("action", 0)), barred, bool(facts.get("killed", False))
 
 
 def _after_numbers(plain: dict[str, Any], numbers: bytes) -> bytes:

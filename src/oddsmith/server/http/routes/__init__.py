@@ -6,6 +6,7 @@ Dispatch, access control, limits, OpenAPI and the page of the API are made from
 """
 
 from oddsmith.server.http.routes import (
+    actions,
     checks,
     decide,
     decisions,
@@ -23,6 +24,7 @@ ROUTES: tuple[Route, ...] = (
     *decide.ROUTES,
     *rewards.ROUTES,
     *experts.ROUTES,
+    *actions.ROUTES,
     *decisions.ROUTES,
     *figures.ROUTES,
     *results.ROUTES,

@@ -10,7 +10,7 @@ import numpy as np
 
 from oddsmith.contexts.values import single
 from oddsmith.core.arrays import Array
-from oddsmith.core.decision import Decision
+from oddsmith.core.decision import PAUSED, Decision
 from oddsmith.core.errors import OddsmithError
 from oddsmith.core.exact_json import Json, encode
 from oddsmith.core.weights import awake_weights
@@ -170,6 +170,8 @@ def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord 
         slot=draw.slot,
         events=[_event(experiment, line) for line in lines],
         features=_features(decision, is_hidden=is_hidden),
+        paused=decision.group == PAUSED,
+        barred={arms[place]: why for place, why in evidence.barred.items()},
     )
     if explain and evidence.votes is not None:
         explanation = _explain(experiment, decision, evidence.votes, made)

@@ -20,7 +20,7 @@ from oddsmith.agent.call import Call, call_of
 from oddsmith.contexts.values import check_json, single
 from oddsmith.core.arrays import Array, Bools
 from oddsmith.core.checks import check_odds
-from oddsmith.core.decision import Context, Decision, Odds
+from oddsmith.core.decision import PAUSED, Context, Decision, Odds
 from oddsmith.core.draw import draw
 from oddsmith.core.errors import Conflict, InvalidInput
 from oddsmith.core.names import Arms, OfferedArms
@@ -108,22 +108,29 @@ async def make(
     decisions use the current state.
     """
     check_json(message.context)
-    now = experiment.follower.now
+    operator = experiment.operator
+    now = experiment.now
     if slot is not None:
         now = slot.now
         call = slot.call
-    elif now.arms is None or message.arms is not None:
-        call = offer_call(experiment, now, message)
-    else:  # the usual case: the arms of the policy file
-        mask = None if message.eligible is None else now.arms.mask(message.eligible)
-        call = Call(single(message.context), message.context, mask, now.arms)
+    else:
+        call = _call(experiment, now, message)
+    barred = None
+    if operator.bars_arms:
+        call, barred = operator.bar(call)
     experiment.steps += 1
     step = experiment.steps
     id = id or new_id(experiment)
-    if now.in_place and slot is None:
+    # read once, because other requests may run while experts are asked
+    is_paused = operator.serves_control
+    action = operator.controls.position
+    if is_paused:
+        odds = Odds(operator.control_odds(call, step))
+        votes = None
+    elif now.in_place and slot is None:
         arms = now.arms
         async with experiment.follower.learning:
-            now = experiment.follower.now
+            now = experiment.now
             is_current = now.arms is arms
             if is_current:
                 odds, votes = await _odds(experiment, now, call, step)
@@ -143,7 +150,7 @@ async def make(
     slate = None if slot is None else slot.slate
     assigner = experiment.assigner
     assigned = None
-    if assigner is not None:
+    if assigner is not None and not is_paused:
         assigned = assigner.assign(
             now.policy, odds, call, step, id=id, unit=message.unit, slate=slate
         )
@@ -153,14 +160,16 @@ async def make(
     drawn = draw(served, message.context, uniform, eligible=call.mask, step=step)
     own = None
     if is_incumbent:
-        own = OwnDraw(drawn.arm, odds.propensities)
+        own = None if is_paused else OwnDraw(drawn.arm, odds.propensities)
         drawn = incumbent_decision(now.policy, message, call.names, drawn, odds)
     has_plain_names = call.features is None and call.names is now.arms
     if has_plain_names:  # same result as `name_arm`, but faster
         decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
     else:
         decision = call.name_arm(drawn)
-    if assigned is not None:
+    if is_paused:
+        decision = decision._replace(control=odds.propensities, group=PAUSED)
+    elif assigned is not None:
         page = None if assigned.group is None else slate
         decision = assigned.record(decision, message.unit or page)
     elif assigner is not None:
@@ -174,10 +183,13 @@ async def make(
         time=experiment.clock(),
         deferred=message.deferred,
         votes=votes,
-        shadow=own is not None,
+        shadow=is_incumbent,
         sender=sender,
         unit=message.unit,
         own=own,
+        action=action,
+        barred=barred,
+        killed=operator.is_killed_here,
     )
     asleep: list[str] = []
     if decision.advice is not None and now.experts is not None:
@@ -185,6 +197,15 @@ async def make(
         if np.isnan(decision.advice).any():
             asleep = _sleepers(experiment, now, decision.advice)
     return NewDecision(event, call.names, asleep, message.odds)
+
+
+def _call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
+    """Return the question to the policy."""
+    if now.arms is None or message.arms is not None:
+        return offer_call(experiment, now, message)
+    # the usual case: the arms of the policy file
+    mask = None if message.eligible is None else now.arms.mask(message.eligible)
+    return Call(single(message.context), message.context, mask, now.arms)
 
 
 def new_id(experiment: Experiment) -> str:
@@ -422,11 +443,13 @@ async def _decide_for_unit(
     check_unit(experiment, message)
     while True:
         lines = await asyncio.to_thread(experiment.store.of_unit, message.unit or "")
-        line = _first_allowed(lines, _allowed_arms(experiment, message))
-        if line is not None:
+        for line in _allowed_lines(lines, _allowed_arms(experiment, message)):
             positions = [line.position]
             (decision,) = await asyncio.to_thread(experiment.store.decisions, positions)
-            return answer_stored(experiment, line, decision, with_odds=message.odds)
+            # in a pause, a unit does not keep the policy's arm, and after it not the
+            # control's
+            if (decision.group == PAUSED) == experiment.operator.serves_control:
+                return answer_stored(experiment, line, decision, with_odds=message.odds)
         new = await make(experiment, message, None, sender)
         event = replace(new.event, unit=message.unit, turn=len(lines) + 1)
         (receipt,) = await experiment.writer.append([event])
@@ -437,20 +460,20 @@ async def _decide_for_unit(
 def _allowed_arms(
     experiment: Experiment, message: DecideEntry
 ) -> Collection[str] | None:
-    """Return the arms that the message permits; None for all."""
-    if experiment.arms is not None and message.arms is None:
+    """Return the arms that the message, actions and rules permit; None for all."""
+    now = experiment.now
+    operator = experiment.operator
+    has_arms = now.arms is not None and message.arms is None
+    if has_arms and not operator.bars_arms:
         return message.eligible
-    call = offer_call(experiment, experiment.follower.now, message)
+    call = operator.restrict(_call(experiment, now, message))
     if call.mask is None:
         return set(call.names)
     return {arm for arm, free in zip(call.names, call.mask, strict=True) if free}
 
 
-def _first_allowed(
+def _allowed_lines(
     lines: Sequence[Line], allowed: Collection[str] | None
-) -> Line | None:
-    """Return the first decision whose arm is permitted."""
-    for line in lines:
-        if allowed is None or line.arm in allowed:
-            return line
-    return None
+) -> list[Line]:
+    """Return the decisions whose arm is permitted."""
+    return [line for line in lines if allowed is None or line.arm in allowed]

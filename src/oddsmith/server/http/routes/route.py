@@ -14,6 +14,7 @@ __all__ = [
     "CHANGES",
     "DECIDE",
     "OFFER_BYTES",
+    "OPERATE",
     "READ",
     "REWARD",
     "Route",
@@ -36,6 +37,7 @@ CHANGES = (*WRITES, 409)
 DECIDE: frozenset[Scope] = frozenset({"decide"})
 REWARD: frozenset[Scope] = frozenset({"reward"})
 READ: frozenset[Scope] = frozenset({"read"})
+OPERATE: frozenset[Scope] = frozenset({"operate"})
 ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 

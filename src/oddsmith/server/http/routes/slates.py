@@ -208,7 +208,7 @@ async def _fill(
     sender: str,
 ) -> _NewSlate:
     """Decide all slots by the current state."""
-    now = experiment.follower.now
+    now = experiment.now
     whole = _slate_call(experiment, now, message)
     choices = len(slots) * len(whole.names)
     if choices > ENTRY_ARMS:
@@ -217,7 +217,10 @@ async def _fill(
             "a shortlist"
         )
     places = [Slot(slot.name, slot.features, eligible=slot.eligible) for slot in slots]
-    calls = slate_of(whole, message.context, places)
+    restrict = None
+    if experiment.operator.bars_arms:
+        restrict = experiment.operator.restrict
+    calls = slate_of(whole, message.context, places, restrict)
     _check_incumbents(slots, calls)
     decisions: list[NewDecision] = []
     turns = Turns()

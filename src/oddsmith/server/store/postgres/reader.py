@@ -162,6 +162,11 @@ class PostgresReader(StoreReader):
             f"select {_LINE} from events found where experiment = $1 and id = $2 and "
             f"kind = 'configuration' and {_FINISHED} order by position"
         ),
+        # without `_FINISHED`: an action is in force although transactions are open
+        actions=(
+            f"select {_LINE} from events found where experiment = $1 and id = 'action' "
+            "and kind = 'action' order by position"
+        ),
         of_unit=(
             f"select {_LINE} from events found where experiment = $1 and unit = $2 "
             "order by turn"

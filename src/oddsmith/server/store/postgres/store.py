@@ -4,7 +4,7 @@ groups, each over one connection."""
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import islice
@@ -69,7 +69,7 @@ class PostgresStore(PostgresReader):
     def __init__(
         self,
         url: str,
-        policy: Policy,
+        policy: Policy | Mapping[str, str],
         *,
         experiment: str,
         rule: Rule = "first",

@@ -80,6 +80,10 @@ class SQLiteReader(StoreReader):
             f"select {_LINE} from events where id = ? and kind = 'configuration' order "
             "by position"
         ),
+        actions=(
+            f"select {_LINE} from events where id = 'action' and kind = 'action' order "
+            "by position"
+        ),
         of_unit=f"select {_LINE} from events where unit = ? order by turn",
         of_slate=f"select {_LINE} from events where slate = ? order by slot",
         has_slates="select exists (select 1 from events where slate is not null)",

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, suppress
 from operator import itemgetter
@@ -134,7 +134,7 @@ class SQLiteStore(SQLiteReader):
     def __init__(
         self,
         path: str | Path,
-        policy: Policy,
+        policy: Policy | Mapping[str, str],
         *,
         rule: Rule = "first",
         late: Late = "arrives",
