@@ -5,6 +5,7 @@ from math import exp, fsum, isnan, log
 from typing import Any
 
 from oddsmith.server.store import (
+    Action,
     Activation,
     ConfigurationChange,
     Correction,
@@ -46,7 +47,7 @@ def _settled(events: list[Event]) -> Any:
     every late reward."""
     about: dict[str, list[tuple[int, Event]]] = {}
     for position, event in enumerate(events):
-        if not isinstance(event, ExpertChange | ConfigurationChange):
+        if not isinstance(event, ExpertChange | ConfigurationChange | Action):
             about.setdefault(event.id, []).append((position, event))
     for mine in about.values():
         made = [(p, e) for p, e in mine if isinstance(e, DecisionMade)]

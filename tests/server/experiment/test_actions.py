@@ -197,7 +197,7 @@ def test_every_action_is_in_force_and_proved(make: Make, tmp_path: Path) -> None
 
 def test_refusals_change_nothing(make: Make) -> None:
     with here(make(top=CONTROL, service="")) as served:
-        refusals = [
+        refusals: list[tuple[str, dict[str, Any], int, str]] = [
             ("resume", {}, 409, "is not paused"),
             ("restore", {}, 409, "is not stopped"),
             ("learn", {}, 409, "learns already"),
@@ -333,9 +333,9 @@ def test_frequencies_are_the_propensities(tmp_path: Path) -> None:
     with here(path) as served:
         act(served, "set", caps={"sports": 0.3}, gamma=0.3)
         drawn: list[tuple[str, dict[str, float]]] = []
-        for action in ({}, {"action": "pause_arm", "arm": "tech"}):
-            if action:
-                act(served, **action)
+        for arm in ("", "tech"):
+            if arm:
+                act(served, "pause_arm", arm=arm)
             batch = [{"context": [0.2, 0.1]} for _ in range(1000)]
             for _ in range(2):
                 answers = served.post("decide/batch", {"decisions": batch})["results"]

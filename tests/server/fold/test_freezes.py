@@ -35,12 +35,12 @@ def defined(store: Any, until: int, rule: str, late: str) -> Any:
         if isinstance(event, Action):
             frozen = event.action == "freeze"
         is_frozen[position] = frozen
-    steps = []
+    steps: list[tuple[int, DecisionMade, float, float | None]] = []
     for place, made in rows:
         if not isinstance(made, DecisionMade):
             continue
         mine = [row for row in rows if getattr(row[1], "id", "") == made.id]
-        learnt = None
+        learnt: float | None = None
         for position, value, _ in counts_of(place, made, mine, rule, late):
             if not is_frozen[position]:
                 steps.append((position, made, value, learnt))

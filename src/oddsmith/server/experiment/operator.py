@@ -93,7 +93,7 @@ class Operator:
         """The state for decisions, with the bounds and the exploration that are in
         force."""
         now = self._follower.now
-        if not self.controls.changes_policy:
+        if not self._changes_policy:
             return now
         if now is self._seen and self._shown is not None:
             return self._shown
@@ -187,6 +187,7 @@ class Operator:
         """Let decisions use these controls."""
         self.controls = controls
         self._seen = None
+        self._changes_policy = controls.changes_policy
         self.bars_arms = bool(self._rules or controls.paused_arms)
         self.serves_control = controls.serves_control or self.is_killed_here
         design = self._setup.file.design
