@@ -67,7 +67,7 @@ def test_an_expert_that_joins_is_marked_and_judged(page: Any, tmp_path: Path) ->
         open_page(page, served, range="all")
         choices = served.get("checks")["choices_sentence"]
         assert "best predictor" in choices
-        assert "not told before" not in choices
+        assert "is reported after" not in choices
         assert choices in seen(page, "#experts")
         weight = served.get("stats")["experts"]["late"]["weight"]
         assert "late joined" in seen(page, "#follow .says")

@@ -127,8 +127,7 @@ def endless() -> dict[str, Any]:
             {"hour": 9},
             dated(),
             (
-                "features of arm 'a/18': 'born' must be text, .* got a Timestamp: give "
-                "what matters"
+                "features of arm 'a/18': 'born' must be text, .* got a Timestamp: convert "
             ),
         ),
         (
@@ -141,13 +140,13 @@ def endless() -> dict[str, Any]:
             frame(),
             (
                 r"named by their column 'arm' or their index; got 0, 1, 2, …: "
-                r"arms.set_index\('topic'\)"
+                r"for example arms.set_index\('topic'\)"
             ),
         ),
         (
             {"hour": 9},
             frame().assign(sku=["x", "y"], topic="art"),
-            r"got 0, 1, 2, …: arms.set_index\('sku'\), say",
+            r"got 0, 1, 2, …: for example arms.set_index\('sku'\)",
         ),
         (
             {"hour": 9},

@@ -199,7 +199,7 @@ def test_a_record_without_the_drawn_arms_features_is_not_learnt() -> None:
     agent = od.Agent(od.auto(), seed=1)
     decision = agent.decide([1.0], arms=ARMS)
     other = next(name for name in ARMS if name != decision.arm)
-    with pytest.raises(od.InvalidInput, match=f"none of '{decision.arm}'"):
+    with pytest.raises(od.InvalidInput, match=f"lacks those of '{decision.arm}'"):
         agent.learn(decision._replace(features={other: ARMS[other]}), 1)
     assert agent.state.learnt == 0
 

@@ -1,4 +1,4 @@
-"""Arms that come with the call: their forms, sleepers, bounds, arms that are added,
+"""Arms that come in the call: their forms, sleepers, bounds, arms that are added,
 agents that are saved."""
 
 from typing import Any
@@ -133,7 +133,7 @@ def test_add_arms() -> None:
         agent.add_arms(["a"])
     with pytest.raises(od.InvalidInput, match="a fixed set of arms"):
         od.Agent(od.LinUCB(2, n_arms=2), seed=1, arms=["a", "b"]).add_arms(["c"])
-    with pytest.raises(od.InvalidInput, match="with the call"):
+    with pytest.raises(od.InvalidInput, match="in the call"):
         od.Agent(od.auto(), seed=1).add_arms(["c"])
 
 

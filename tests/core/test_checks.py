@@ -113,7 +113,7 @@ def test_odds_are_checked_where_they_enter(entry: str, bad: str) -> None:
     odds, text = BAD[bad]
     with pytest.raises(
         od.InvalidInput,
-        match=rf"odds of \S*Given\)? must be at least 0 and sum to 1.*; got {text}",
+        match=rf"propensities of \S*Given\)? must be at least 0 and sum to 1.*; got {text}",
     ):
         ENTRIES[entry](Given(odds))
     ENTRIES[entry](Given([0.5, 0.5, 0.0]))
@@ -121,7 +121,9 @@ def test_odds_are_checked_where_they_enter(entry: str, bad: str) -> None:
 
 def test_a_sweep_checks_them(tmp_path: Any) -> None:
     cells = grid({"bad": Given([0.5, 0.5, 0.3])}, {"w": WORLD}, steps=5)
-    with pytest.raises(od.InvalidInput, match=r"odds of Given .* a sum of 1\.3"):
+    with pytest.raises(
+        od.InvalidInput, match=r"propensities of Given .* a sum of 1\.3"
+    ):
         sweep(cells, tmp_path, engine="serial")
 
 
@@ -165,7 +167,7 @@ def test_odds_are_an_array_of_floats(given: Any, got: str) -> None:
             return given
 
     with pytest.raises(
-        od.InvalidInput, match=rf"odds of Wrong must be od\.Odds .*; got {got}$"
+        od.InvalidInput, match=rf"propensities of Wrong must be od\.Odds .*; got {got}$"
     ):
         od.Agent(Wrong(None), seed=1).decide(0)
 

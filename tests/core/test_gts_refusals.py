@@ -149,7 +149,7 @@ def test_what_a_decision_must_carry(any_kernels: str) -> None:
         ):
             with pytest.raises(
                 od.InvalidInput,
-                match=rf"^decision must carry advice of 3 experts; got {got}$",
+                match=rf"^decision must contain advice of 3 experts; got {got}$",
             ):
                 learning(policy.init(), one._replace(advice=advice), 1.0)
     with pytest.raises(

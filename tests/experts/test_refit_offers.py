@@ -114,7 +114,7 @@ def test_arms_of_the_call_and_fixed_ones_are_not_mixed_up() -> None:
     with pytest.raises(od.InvalidInput, match="of fixed arms cannot choose"):
         fixed.predict(fixed.init(), od.make_offer([1.0], ["a", "b", "c"]))
     with pytest.raises(
-        od.InvalidInput, match="arm_schema is for arms that come with the call"
+        od.InvalidInput, match="arm_schema is for arms that are passed in the call"
     ):
         od.RefittedExperts(ARMS, {"one": LINEAR}, arm_schema=od.Schema())
     decision = agent.decide([1.0], arms={"a": [1.0], "b": [2.0]})

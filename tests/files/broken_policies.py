@@ -118,7 +118,7 @@ BROKEN = [
     ),
     (
         TOP + ONNX.replace("net.onnx", "gone.onnx"),
-        "experts.net.file must be a file that can be read; got",
+        "experts.net.file must be a readable file; got",
     ),
     (
         TOP + ONNX.replace("net.onnx", "text.onnx"),
@@ -182,7 +182,7 @@ BROKEN = [
     ),
     (
         TOP + PYTHON.replace("rules:", "gone:"),
-        "experts.rules.factory must name a module that can be imported; got",
+        "experts.rules.factory must name an importable module; got",
     ),
     (
         TOP + PYTHON.replace("rules:", "broken:"),
@@ -227,7 +227,7 @@ BROKEN = [
     ),
     (
         TOP + MADE + "factory = 'policy_file_rules:number'\n",
-        "policy: policy must have the verbs",
+        "policy: policy must have the methods",
     ),
     (TOP + MADE, "policy.factory must be given"),
     (TOP + MADE + "factory = 3\n", "policy.factory must be module:name; got 3"),

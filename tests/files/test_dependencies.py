@@ -308,7 +308,9 @@ def test_code_without_a_file_is_hashed(tmp_path: Path) -> None:
 
 def test_what_cannot_be_hashed_is_refused() -> None:
     lock = threading.Lock()
-    with pytest.raises(NotPortable, match=r"got a _thread.lock \(policy, .*: make it"):
+    with pytest.raises(
+        NotPortable, match=r"got a _thread.lock \(policy, .*: create it"
+    ):
         dependencies({"policy": lambda: lock})
 
 

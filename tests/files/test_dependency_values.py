@@ -296,7 +296,7 @@ def test_experts_of_another_process() -> None:
     bank: Any = SimpleNamespace(about=about)
     assert _Search()._isolated(bank) == ["isolated", '{"a": [2], "b": 1}']
     about["opaque"] = "a lambda"
-    with pytest.raises(NotPortable, match=r"got a types.SimpleNamespace \(\): make"):
+    with pytest.raises(NotPortable, match=r"got a types.SimpleNamespace \(\): create"):
         _Search()._isolated(bank)
 
 
@@ -492,7 +492,7 @@ def test_a_refusal_names_the_class() -> None:
     class Locked:
         lock = threading.Lock()
 
-    with pytest.raises(NotPortable, match=r"\(policy, .*Locked\): make"):
+    with pytest.raises(NotPortable, match=r"\(policy, .*Locked\): create"):
         dependencies({"policy": Locked})
 
 

@@ -95,7 +95,7 @@ def test_a_policy_file_is_a_control(tmp_path: Path) -> None:
         (
             "[holdout]\nramp = [{ until_day = 3, share = 0.5 }, "
             "{ until_day = 2, share = 0.2 }]",
-            "growing days",
+            "days of ramp must increase",
         ),
         ("[holdout]\nshar = 0.1", "did you mean share"),
         ("[metrics.a]\nrole = 'primary'\n[metrics.b]\nrole = 'primary'", "one primary"),

@@ -77,5 +77,5 @@ def test_files_that_are_no_toml(tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(od.InvalidInput, match="must be TOML"):
         read_toml(tmp_path / "bytes.toml")
-    with pytest.raises(od.InvalidInput, match="must be a file that can be read"):
+    with pytest.raises(od.InvalidInput, match="must be a readable file"):
         read_toml(tmp_path / "absent.toml")

@@ -166,7 +166,7 @@ def test_bounds_are_a_number_or_a_table_by_name(folder: Path) -> None:
         ),
         (
             '[experts.l]\nkind = "auto"\nrows_per_arm = true\n',
-            "rows_per_arm is for arms that are given",
+            "rows_per_arm is for a fixed list of arms",
         ),
         (
             'arms = ["a", "b"]\n' + SCHEMAS + LINEAR,

@@ -381,9 +381,7 @@ def test_what_is_wrong_is_named(folder: Path, text: str, message: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(
-        od.InvalidInput, match=r"absent\.toml must be a file that can be read"
-    ):
+    with pytest.raises(od.InvalidInput, match=r"absent\.toml must be a readable file"):
         od.read_policy(str(tmp_path / "absent.toml"))
 
 

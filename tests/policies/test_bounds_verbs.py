@@ -120,7 +120,7 @@ def test_bounds_must_fit_the_arms_and_be_numbers(what: str) -> None:
         od.Bounded(INNER, **{what: np.nan})
     with pytest.raises(
         od.InvalidInput,
-        match=r"^floors and caps must be for as many arms; got 2 and 3$",
+        match=r"^floors and caps must be for the same number of arms; got 2 and 3$",
     ):
         od.Bounded(INNER, floors=[0, 0], caps=[1, 1, 1])
     with pytest.raises(

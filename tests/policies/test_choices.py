@@ -113,11 +113,11 @@ def test_experts_that_predict_well_and_choose_badly() -> None:
 
 
 def test_sentences() -> None:
-    assert "not told before there are 100 rewards" in str(
+    assert "reported after 100 rewards" in str(
         od.hedged(BANK).monitor(od.hedged(BANK).init())
     )
-    assert "has the best policy too" in str(Choices("a", "a", 0.0, -0.1, 0.1, 1000))
-    assert "do not decide it" in str(Choices("a", "b", 0.05, -0.1, 0.2, 1000))
+    assert "also has the best policy" in str(Choices("a", "a", 0.0, -0.1, 0.1, 1000))
+    assert "are too few to decide" in str(Choices("a", "b", 0.05, -0.1, 0.2, 1000))
 
 
 def test_a_sleeper_would_have_done_as_was_done() -> None:

@@ -149,13 +149,13 @@ def test_what_has_no_posterior_says_what_to_ask_instead() -> None:
         (
             lambda: od.LinUCB(n_arms=2),
             (
-                "dim must be a whole number of at least 1, or left out beside a "
-                "schema; got 0"
+                "dim must be a whole number of at least 1, or left out if "
+                "there is a schema; got 0"
             ),
         ),
         (
             lambda: od.LinUCB(3, 2, schema=SCHEMA),
-            "dim must be left out beside a schema, which has 3 numbers and a 1; got 3",
+            "dim must be left out if there is a schema, which has 3 numbers and a 1; got 3",
         ),
         (
             lambda: od.policies.GLMUCB(n_arms=2, schema="age"),  # type: ignore[arg-type]

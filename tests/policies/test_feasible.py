@@ -272,7 +272,7 @@ def test_features_of_an_offer_make_groups() -> None:
     unnamed = Offer([1.0], ("a", "b"), {"a": [1.0], "b": [2.0]})
     with pytest.raises(od.InvalidInput, match="needs features with names; arm 'a' has"):
         bounded.odds(state, unnamed)
-    with pytest.raises(od.InvalidInput, match="needs arms that come with the call"):
+    with pytest.raises(od.InvalidInput, match="needs arms that are passed in the call"):
         bounded.weigh(state, (np.ones((1, 2)), np.ones((1, 2)) / 2))
     other = CapGroup(0.5, arms=["ad-1", "new"])
     crossed = od.Bounded(policy, cap_groups=[group, other])

@@ -120,7 +120,7 @@ def test_a_policy_as_control_keeps_its_first_state() -> None:
         ({"by": "day"}, "by must be"),
         ({"share": 0.0, "by": "unit"}, "above 0"),
         ({"share": 0.0, "is_aa": True}, "above 0"),
-        ({"ramp": [RampStep(3, 0.5), RampStep(3, 0.2)]}, "growing days"),
+        ({"ramp": [RampStep(3, 0.5), RampStep(3, 0.2)]}, "days of ramp must increase"),
         ({"ramp": [RampStep(3, 1.0)]}, "ramp: share"),
         ({"end_day": 0}, "end_day"),
         ({"control": "arm:"}, "control must be"),

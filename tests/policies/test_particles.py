@@ -266,8 +266,8 @@ class TestSentences:
             (
                 {"dim": 0},
                 (
-                    "dim must be a whole number of at least 1, or left out beside a "
-                    "schema; got 0"
+                    "dim must be a whole number of at least 1, or left out if "
+                    "there is a schema; got 0"
                 ),
             ),
             (

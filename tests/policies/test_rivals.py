@@ -362,7 +362,7 @@ def test_elimination_of_everybody_is_refused() -> None:
     asleep = decision._replace(advice=np.array([0.0, np.nan]), log_weights=np.zeros(2))
     # no survivor spoke: nothing is charged
     assert policy.update(gone, asleep, 1.0).losses[1] == 1.0
-    with pytest.raises(od.InvalidInput, match="some expert has an opinion"):
+    with pytest.raises(od.InvalidInput, match="an expert has a prediction"):
         od.policies.RegressorElimination(
             od.TableExperts(np.full((1, 2, 2), np.nan)), np.array([0])
         )

@@ -39,11 +39,11 @@ SIZES: dict[str, tuple[Learner, ...]] = {
     "large": (_curved(256), Forest(64)),
 }
 _RECENT = Forest(16, window=256)
-# prior weights of the learners per size; the last one is the blend
+# Prior weights of the learners per size; the last one is the blend.
 _PRIOR = {1: (1.0,), 2: (0.1, 0.1, 0.8)}
 
 
-# prior weight of all learners together, next to the user's models
+# Prior weight of all learners together, next to the user's models.
 _SHARE_OF_LEARNERS = 0.01
 _PREFIX = "auto: "  # prefix for the names of the learners, next to the user's models
 
@@ -89,28 +89,28 @@ def auto(
     """Return the recommended policy: online learners that need no training, together
     with your `models`.
 
-    Contexts are arrays of numbers (any scale, NaN where missing), dicts and rows of
-    data frames: every number, category and word in a learnt context has a column of its
-    own (`schema` lists the names to read, and their kinds); with `rows_per_arm`, a row
-    of them for each arm. There are three learners. The smooth one is a regression for
-    each arm on the numbers and on random Fourier features; the evidence chooses its
-    ridge. The second is a forest, the third the best mixture of both. They are scored
-    on their predictions before they learn. `gamma` is a floor under the propensities,
-    so that the log can always be evaluated. For worlds that drift, `share` (1e-4, say)
-    mixes the prior back in after each reward, and adds an expert with a short memory, a
-    forest on the last 256 rows. A step costs O(K (d + n)²) and the forest's walks, as
-    much memory and the forest's window (n is 64, 128 or 256).
+    Contexts are arrays of numbers (any scale, NaN if missing), dicts and rows of data
+    frames. Every number, category and word in a learnt context gets its own column
+    (`schema` lists the names to read, and their kinds). With `rows_per_arm`, an array
+    has one row per arm. There are three learners. The first is a regression for each
+    arm on the numbers and on random Fourier features, whose ridge the evidence selects.
+    The second is a forest, the third the best mixture of both. They are scored on their
+    predictions before they learn. `gamma` is a lower bound of the propensities, so that
+    the log can always be evaluated. For worlds that drift, `share` (for example 1e-4)
+    mixes the prior into the weights after each reward, and adds an expert with a short
+    memory, a forest on the last 256 rows. A step takes O(K (d + n)²) time and the
+    forest's walks, as much memory, and the forest's window (n is 64, 128 or 256).
 
-    `models` is a dict of name: model, as `ModelExperts` takes it, or any bank of
+    `models` is a dict of name: model, in the form of `ModelExperts`, or any bank of
     experts. The policy is then a `CalibratedMixture`: each model is calibrated online,
     and models and learners are weighted by the loss of their predictions and the reward
     of their choices. Without models it is a `ScaleFreeSampling`: Generalized Thompson
     Sampling over the learners, with square loss in units of the rewards so far, at eta
-    2, the largest at which it is mixable.
+    2, the largest eta at which this loss is mixable.
 
-    Without `arms`, they come with the call: all arms share the learners, on the numbers
-    of the context and of the arm's features (by `arm_schema`), with a memory of at most
-    `most_arms` arms by name.
+    Without `arms`, the arms are passed in each call: all arms share the learners, which
+    read the numbers of the context and of the arm's features (encoded by `arm_schema`).
+    They also learn statistics of at most `most_arms` arms by name.
 
     >>> policy = auto(["sports", "politics"])
     >>> policy.odds(policy.init(), {"hour": 9, "device": "phone"}).propensities
@@ -130,8 +130,8 @@ def auto(
     if arms is None:
         if rows_per_arm:
             raise InvalidInput(
-                "rows_per_arm is for arms that are given; those of the call come with "
-                "their features"
+                "rows_per_arm is for a fixed list of arms; arms that are passed in "
+                "the call have their own features"
             )
         pooled = tuple(_pooled(learner) for learner in learners.parts)
         bank = SharedExperts(
@@ -145,8 +145,8 @@ def auto(
     else:
         if arm_schema is not None:
             raise InvalidInput(
-                "arm_schema is for arms that come with the call: leave it or the arms "
-                "out"
+                "arm_schema is for arms that are passed in the call: leave out "
+                "arm_schema or the arms"
             )
         arms = check_names("arms", arms)
         bank = LearningExperts(

@@ -17,12 +17,12 @@ __all__ = ["BetaThompsonSampling"]
 
 @dataclass(frozen=True, eq=False)
 class BetaThompsonSampling(OverArms):
-    """Pr(a) = probability that arm a's Beta(wins + a, losses + b) is the largest
-    (Thompson 1933).
+    """Draw each arm with the probability that its Beta(wins + a, losses + b) is the
+    largest (Thompson 1933).
 
-    Agrawal and Goyal 2012, Kaufmann, Korda and Munos 2012. The odds come from
-    quadrature, within 1e-6 of Thompson's rule, and are what is drawn from. Rewards
-    between 0 and 1 count as fractions of a win.
+    See also Agrawal and Goyal 2012, Kaufmann, Korda and Munos 2012. The propensities
+    are computed by quadrature, within 1e-6 of exact Thompson sampling, and arms are
+    drawn from exactly these. Rewards between 0 and 1 count as fractions of a win.
 
     >>> policy = BetaThompsonSampling(3)
     >>> policy.odds(policy.init(), None).propensities.round(6)

@@ -29,24 +29,25 @@ __all__ = ["Bounded", "reads_features"]
 @dataclass(frozen=True, eq=False)
 class Bounded(PolicyWrapper):
     """Wrap `policy` so that every propensity is between its floor and its cap, and the
-    sum of each group below the group's cap.
+    sum over each group is at most the group's cap.
 
     Floors and caps are one number for all arms, one per arm, or a dict by name for some
     arms; `cap_groups` is a list of `CapGroup`, nested or disjoint.
 
-    Where the policy mixes ballots of experts, the bounds hold for each ballot: an
-    expert votes for the feasible distribution with the highest predicted reward (it
-    fills its best arm up to the cap, then the next), and gamma's share is the feasible
-    distribution closest to uniform. A mixture of feasible distributions is feasible.
-    The odds of other policies are replaced by the closest feasible ones
-    (Kullback-Leibler). Either way the policy learns from the odds drawn from.
+    If the policy mixes ballots of experts, the bounds hold for each ballot: an expert
+    votes for the feasible distribution with the highest predicted reward (it fills its
+    best arm up to the cap, then the next), and the exploration (gamma) uses the
+    feasible distribution closest to uniform. A mixture of feasible distributions is
+    feasible. The propensities of other policies are replaced by the closest feasible
+    ones (Kullback-Leibler). In both cases the policy learns from the propensities of
+    the draw.
 
-    An arm that is not eligible has odds 0 all the same. A cap binds while another
-    eligible arm can take what it leaves: the only eligible arm has odds 1, and a group
-    that contains all eligible arms has no cap. Otherwise bounds that the eligible arms
-    cannot carry are refused (`Infeasible`). Of K arms that come with the call a number
-    f is min(f, 1/K) as a floor and max(f, 1/K) as a cap; as a floor it is also at most
-    an equal share of a group's cap.
+    An ineligible arm always has propensity 0. A cap applies only while another eligible
+    arm can take the remaining probability: the only eligible arm has propensity 1, and
+    a group that contains all eligible arms has no cap. Other bounds that no
+    distribution over the eligible arms satisfies raise an error (`Infeasible`). If K
+    arms are passed in the call, a number f means a floor of min(f, 1/K) and a cap of
+    max(f, 1/K); as a floor it is also at most an equal share of a group's cap.
 
     >>> import numpy as np
     >>> from oddsmith.experts.external import GivenExperts
@@ -75,8 +76,8 @@ class Bounded(PolicyWrapper):
             return
         if floors.ndim and caps.ndim and floors.shape != caps.shape:
             raise InvalidInput(
-                f"floors and caps must be for as many arms; got {floors.size} and "
-                f"{caps.size}"
+                "floors and caps must be for the same number of arms; got "
+                f"{floors.size} and {caps.size}"
             )
         if (floors > caps).any():
             raise Infeasible(
@@ -100,7 +101,7 @@ class Bounded(PolicyWrapper):
         shares = [group.at_most for group in self.cap_groups]
         if not self.policy.explores or min([*caps, *shares], default=1.0) == 0:
             return False
-        # which arms belong to a group is only known per call
+        # The members of a group are only known in a call.
         if by_name:
             return bool(sum(self.floors.values()) < min([1.0, *shares]))
         if not self.floors.ndim:
@@ -109,7 +110,7 @@ class Bounded(PolicyWrapper):
 
     def with_arms(self, state: State, arms: Sequence[str]) -> tuple[Self, State]:
         """Return the policy with new arms, which belong to no group. A common bound
-        applies to them too; with bounds per arm, they have none."""
+        applies to them too; if bounds are per arm, new arms have none."""
         policy, wider = self.policy.with_arms(state, arms)
         bounds = {"floors": self.floors, "caps": self.caps}
         for what, own in bounds.items():
@@ -126,8 +127,8 @@ class Bounded(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Return the policy's propensities within the bounds. Advice and weights stay
-        as they are; the bonus is computed from the bounded propensities."""
+        """Return the policy's propensities within the bounds. Advice and weights are
+        not changed; the bonus is computed from the bounded propensities."""
         offer = context if isinstance(context, AnyOffer) else None
         if self.policy.weighs_ballots:
             advice = self.policy.advice(state, context, eligible)
@@ -254,8 +255,8 @@ class Bounded(PolicyWrapper):
             return self._known_limits[n_arms]
         if isinstance(self.floors, dict) or isinstance(self.caps, dict):
             raise InvalidInput(
-                "floors and caps by name need arms that have names: those of experts, "
-                "or of the call"
+                "floors and caps by name need arms with names: those of experts, or "
+                "of the call"
             )
         for what, bounds in (("floors", self.floors), ("caps", self.caps)):
             if bounds.ndim and bounds.size != n_arms:
@@ -269,7 +270,7 @@ class Bounded(PolicyWrapper):
         return limits
 
     def _offer_limits(self, offer: Offer, eligible: Bools) -> Limits:
-        """Return the bounds of arms that come with the call."""
+        """Return the bounds of arms that are passed in the call."""
         members = members_of_offer(self.cap_groups, offer)
         low, high = _of_offer(offer, self.floors, self.caps, eligible)
         if isinstance(self.floors, dict):
@@ -291,7 +292,7 @@ class Bounded(PolicyWrapper):
 
 
 def reads_features(policy: Policy) -> bool:
-    """Return whether the policy needs features of the arms offered to know their
+    """Return whether the policy needs features of the offered arms to know their
     caps."""
     if not isinstance(policy, Bounded):
         return False
@@ -363,8 +364,8 @@ def _of_offer(
         is_bound = eligible & ((low > 0) | (high < 1))
         bound = [offer.arms[place] for place in np.flatnonzero(is_bound)]
         raise Infeasible(
-            f"floors and caps must leave odds that sum to 1; those of {bound[:8]} "
-            "cannot hold together"
+            "floors and caps must allow propensities that sum to 1; those of "
+            f"{bound[:8]} contradict each other"
         )
     return low, high
 
@@ -374,11 +375,11 @@ def _of_arms(offer: Offer, what: str, bounds: Any) -> Array:
         return np.array([bounds.get(name, _FREE[what]) for name in offer.arms])
     if bounds.ndim:
         raise InvalidInput(
-            f"{what} must be one number, or a dict by name, where arms come with the "
+            f"{what} must be one number, or a dict by name, if arms are passed in the "
             "call"
         )
     return np.full(len(offer.arms), float(bounds))
 
 
-# floor and cap of arms that the table does not contain
+# Floor and cap of arms that the dict does not contain.
 _FREE = {"floors": 0.0, "caps": 1.0}

@@ -35,11 +35,11 @@ from oddsmith.policies.parts.calibration import (
 __all__ = ["CalibratedMixture", "MixtureState"]
 
 AVERAGE = "average"
-"""The name of the member that chooses by the mean of the calibrated predictions."""
+"""Name of the member that chooses by the mean of the calibrated predictions."""
 _AVERAGE_ETA = 0.25
 _LARGEST_WEIGHT = 20.0  # maximum weight of a reward in the estimated values
 _LARGEST_DEFICIT = 12.0  # maximum deficit in nats
-# total weight of experts that vote like the logging policy, after learning a log
+# Total weight of experts that vote like the logging policy, after learning a log.
 _SHARE_AFTER_LOG = 0.9
 _LEAST = 1e-6  # the average's prediction is clipped to [_LEAST, 1 - _LEAST]
 
@@ -48,9 +48,9 @@ class MixtureState(NamedTuple):
     """Losses and values of each member relative to the best (…, N + 1), and the
     calibration of each expert.
 
-    Members are the N experts, and last the average. `losses` are sums of log losses,
+    Members are the N experts and, last, the average. `losses` are sums of log losses,
     `values` sums of estimated rewards, `spread` (…) is 1 plus the sum of the values'
-    weighted squares. Losses and values are bounded, `totals` are the values without
+    weighted squares. Losses and values are bounded; `totals` are the values without
     bounds. `unit` (…) is the power of two that bounds the rewards so far, 0 while all
     of them were 0.
     """
@@ -69,9 +69,8 @@ class _Record(NamedTuple):
     """The record of the drawn arm in a decision, with rewards in internal units.
 
     `predictions` and `votes` of the members (…, N + 1), `distances` of the experts'
-    logits from their mean over the arms (…, N), and the reward that the average
-    expected of each member's choice, `expected` (…, N + 1), NaN for a member without a
-    vote.
+    logits from their mean over the arms (…, N), and `expected` (…, N + 1), the reward
+    of each member's choice according to the average, NaN for a member without a vote.
     """
 
     predictions: Array
@@ -106,12 +105,13 @@ class CalibratedMixture(ByAdvice, OverExperts):
         v_i = Σ_a ballot_i(a) q(a) + ballot_i(a_t) min(1 / p, 20) (r - q(a_t))
         S_i += v_i - Σ_j w_j v_j,   V += Σ_i w_i (v_i - Σ_j w_j v_j)²
 
-    So an expert that predicts badly and chooses well gains weight, too. One more
+    So an expert that predicts badly but chooses well also gains weight. One more
     member, the average, votes for the arm with the largest mean q of the calibrated
-    predictions, by weights ∝ π_i exp(-L_i / 4); `average` is its prior, and the experts
-    share the rest by `prior`. An expert without a prediction is charged the
-    average's loss. Neither sum may fall further behind the best member's than 12 in the
-    exponent, so that an expert can return when models go stale or worlds change.
+    predictions, with weights ∝ π_i exp(-L_i / 4). Its prior is `average`; the experts
+    share the rest by `prior`. An expert without a prediction gets the loss of the
+    average. Neither sum may fall further behind the best member's than 12 in the
+    exponent, so that an expert can recover when models become outdated or worlds
+    change.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = CalibratedMixture(GivenExperts(["cold", "warm"]), gamma=0.0)
@@ -213,11 +213,11 @@ class CalibratedMixture(ByAdvice, OverExperts):
         if change.share == 0:
             return changed, state
         if change.place == len(self.prior):
-            # more members increase the learning rate, so rescale the values
+            # More members increase the learning rate, so rescale the values.
             ratio = self._rate(state) / np.maximum(changed._rate(state), 1e-300)
             state = state._replace(values=state.values * ratio[..., None])
             state = _with_place(state)
-        # distribute the prior of this expert over the others
+        # Distribute the prior of this expert over the others.
         others = np.delete(changed.prior, change.place)
         with np.errstate(divide="ignore"):
             log_others = np.log(others / others.sum())
@@ -245,7 +245,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
         if advice is None:
             return decision
         record = _split_record(advice, self.adviser_count(decision))
-        # the average is the last member
+        # The average is the last member.
         members = np.append(places, record.distances.shape[-1])
         is_new = members < 0
         is_new_expert = places < 0
@@ -288,9 +288,9 @@ class CalibratedMixture(ByAdvice, OverExperts):
     ) -> Odds:
         """Return the members' votes by weight, mixed with gamma.
 
-        The advice of the odds is a record: the members' predictions (N + 1) and ballots
-        (N + 1), the distances of the experts' logits from their mean (N), and the
-        reward that the average expects of each member's choice (N + 1), NaN for a
+        The advice of the result is a record: the members' predictions (N + 1) and
+        ballots (N + 1), the distances of the experts' logits from their mean (N), and
+        the reward that the average expects for each member's choice (N + 1), NaN for a
         member without a vote."""
         predictions, ballots = self._with_average(state, advice, eligible)
         log_weights = self._log_weights(state)
@@ -404,7 +404,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
             cost = per_thousand * (best - float(state.totals[place]))
             reading = f"calibrated with slope {slope:.2f} and intercept {intercept:.2f}"
             if trust > 0.5:
-                reading = f"calibrated as it is (probability {trust:.2f})"
+                reading = f"already calibrated (probability {trust:.2f})"
             lines.append(
                 f"{name}: {reading}; its choices cost an estimated {cost:.3g} of "
                 "reward per 1,000 decisions, compared with the best member"
@@ -438,7 +438,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
         return _relative(self.log_prior + exponent)
 
     def _log_parts(self, state: MixtureState) -> Array:
-        """Return the log shares of the experts in the average (…, N), relative to the
+        """Return the log weights of the experts in the average (…, N), relative to the
         largest."""
         losses = state.losses[..., :-1]
         return _relative(self._log_prior_of_experts - _AVERAGE_ETA * losses)
@@ -519,10 +519,10 @@ def _with_place(state: MixtureState) -> MixtureState:
 
 
 def _in_units(record: _Record, reward: Array, unit: Array) -> tuple[_Record, Array]:
-    """Return the record and the reward (…), in this unit (…).
+    """Return the record and the reward (…) in this unit (…).
 
-    Before the first reward above 0, the unit was not known when decisions were made:
-    expectations of that time may be any number, and are clipped to [0, 1].
+    Before the first reward above 0, the unit was not known when decisions were made.
+    Their expectations may be any number, and are clipped to [0, 1].
     """
     known = unit_or_one(unit)
     scale = known[..., None]

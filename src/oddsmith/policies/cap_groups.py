@@ -20,8 +20,8 @@ __all__ = ["CapGroup", "check_groups", "members_of_arms", "members_of_offer"]
 class CapGroup:
     """Arms whose propensities sum to at most `at_most`.
 
-    The arms are listed by name (by number where arms have no names), or are those of an
-    offer whose `feature` has this `value`.
+    The arms are listed by name (or by number, if arms have no names), or are those of
+    an offer whose `feature` has this `value`.
 
     >>> str(CapGroup(0.3, arms=("ad-1", "ad-2")))
     "the group of 'ad-1', 'ad-2'"
@@ -95,8 +95,8 @@ def _check_arms(group: CapGroup, arms: Sequence[str]) -> None:
 
 def _features_needed(group: CapGroup) -> InvalidInput:
     return InvalidInput(
-        f"{group} needs arms that come with the call, with their features; here the "
-        "arms are fixed: list them in arms"
+        f"{group} needs arms that are passed in the call with their features; here "
+        "the arms are fixed: list them in arms"
     )
 
 
@@ -125,8 +125,8 @@ def members_of_arms(
             place = arm if arms is None else list(arms).index(str(arm))
             if not isinstance(place, int) or not 0 <= place < n_arms:
                 raise InvalidInput(
-                    "cap_groups by name need arms that have names: those of experts, "
-                    f"or of the call; got {arm!r:.40} for {n_arms} arms without names"
+                    "cap_groups by name need arms with names: those of experts, or "
+                    f"of the call; got {arm!r:.40} for {n_arms} arms without names"
                 )
             row[place] = True
     return members

@@ -1,4 +1,4 @@
-"""Control: the policy that another policy is compared with, as propensities per
+"""Control: the policy with which another policy is compared, as propensities per
 decision."""
 
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ class Control:
         raise InvalidInput(f"control must be {_ALLOWED}; got {given!r:.60}{near}")
 
     def check_arms(self, arms: Sequence[str] | None) -> None:
-        """Raise if the control belongs to other arms than these; with None, arms come
-        with the call."""
+        """Raise if the control belongs to other arms. None means that arms are passed
+        in each call."""
         if arms is None:
             return
         if self.arm is not None and self.arm not in arms:
@@ -86,8 +86,8 @@ class Control:
     ) -> Array:
         """Return the propensities (…, K) of the control.
 
-        `question` is the context or the offer, `names` are those of the arms, of each
-        row where rows differ. A batch of `rows` contexts has odds (rows, K).
+        `question` is the context or the offer, `names` are those of the arms, for each
+        row if rows differ. A batch of `rows` contexts has propensities (rows, K).
         """
         shape = (n_arms,) if rows is None else (rows, n_arms)
         mask = np.broadcast_to(True if eligible is None else eligible, shape)
@@ -98,8 +98,8 @@ class Control:
             return odds
         if self.kind == "incumbent":
             raise InvalidInput(
-                "control must be known before the draw; the odds of an incumbent come "
-                "from the caller"
+                "control must be known before the draw; the caller reports the "
+                "propensities of an incumbent"
             )
         chosen = mask.argmax(axis=-1)
         if self.arm is not None:
@@ -121,8 +121,8 @@ class Control:
     def _place(self, names: Sequence[str] | None, mask: Bools, first: Any) -> int:
         if names is None:
             raise InvalidInput(
-                f"control must be the name of an arm; got {self.arm!r}, where arms "
-                "have no names"
+                f"control must be the name of an arm; got {self.arm!r}, but arms have "
+                "no names"
             )
         known = list(names)
         if self.arm in known and mask[known.index(self.arm)]:
@@ -142,6 +142,7 @@ class Control:
         odds = policy.odds(state, question, eligible=eligible, step=step).propensities
         if odds.shape[-1:] != shape[-1:]:
             raise InvalidInput(
-                f"control must have {shape[-1]} arms; got odds over {odds.shape[-1]}"
+                f"control must have {shape[-1]} arms; got propensities over "
+                f"{odds.shape[-1]}"
             )
         return np.broadcast_to(odds, shape)

@@ -36,14 +36,14 @@ class EpochState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EpochGreedy(OverExperts):
-    """Epoch-Greedy of Langford and Zhang 2007 (theory 5.6): epoch l is one uniform
+    """Epoch-Greedy of Langford and Zhang 2007 (docs/math 5.6): epoch l is one uniform
     step, then floor(1/ε_l) steps with the best expert.
 
     ε_l = min(1, scale · sqrt(K ln N / l)). An expert's value is its estimated reward on
-    the uniform steps, Σ K ξ_i(a) r; ties share. Which steps explore is known in
-    advance, so the odds are uniform there and the best expert's ballot elsewhere;
-    rewards of other steps teach nothing (the decision's `bonus` is 1 where it
-    explored). Regret is of the order (K ln N)^(1/3) T^(2/3).
+    the uniform steps, Σ K ξ_i(a) r; tied experts share the weight. The exploring steps
+    are known in advance: their propensities are uniform, and on other steps they are
+    the best expert's ballot. Only rewards of exploring steps are learnt; the decision's
+    `bonus` is 1 on these. Regret is of the order (K ln N)^(1/3) T^(2/3).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EpochGreedy(GivenExperts(["cold", "warm"]), scale=0.5)
@@ -57,7 +57,7 @@ class EpochGreedy(OverExperts):
     scale: float = 1.0
 
     weighs_ballots = True
-    # learning divides rewards by the propensity of the drawn arm
+    # Learning divides rewards by the propensity of the drawn arm.
     importance_weighted = True
 
     def __post_init__(self) -> None:
@@ -134,8 +134,8 @@ class EpochGreedy(OverExperts):
         check_advice(ballots.shape, state.values)
         if decision.bonus is None:
             raise InvalidInput(
-                "decision must carry the bonus of Epoch-Greedy, 1 on exploring steps; "
-                "got none"
+                "decision must contain the bonus of Epoch-Greedy, 1 on exploring "
+                "steps; got none"
             )
         estimates = ballots * column(reward) / column(decision.propensity)
         asleep = np.isnan(estimates)

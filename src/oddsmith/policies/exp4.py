@@ -1,5 +1,5 @@
-"""EXP4: weigh experts by the estimated reward of their ballots; predictions do not
-matter (Auer et al. 2002)."""
+"""EXP4: weight experts by the estimated reward of their ballots, without using their
+predictions (Auer et al. 2002)."""
 
 from dataclasses import dataclass
 
@@ -23,11 +23,11 @@ __all__ = ["EXP4", "OverBallots"]
 
 @dataclass(frozen=True, eq=False)
 class OverBallots(MultiplicativeWeights):
-    """Base class of policies that score ballots, not predictions. A subclass defines
-    `exploration`."""
+    """Base class of policies that score ballots instead of predictions. A subclass
+    defines `exploration`."""
 
     weighs_ballots = True
-    # learning divides rewards by the propensity of the drawn arm
+    # Learning divides rewards by the propensity of the drawn arm.
     importance_weighted = True
 
     def exploration(self, n_arms: int | Ints) -> Real:
@@ -77,14 +77,15 @@ class OverBallots(MultiplicativeWeights):
 @dataclass(frozen=True, eq=False)
 class EXP4(OverBallots):
     """EXP4 with importance-weighted losses of ballots. It assumes neither a correct
-    expert nor any distribution of rewards (theory 5.4).
+    expert nor any distribution of rewards (docs/math 5.4).
 
         Pr(a) = (1 - γ) Σ_i w_i ξ_i(a) / Σ_i w_i + γ / K
         w_i ← w_i exp(-η ξ_i(a) (1 - r) / Pr(a))
 
     ξ_i is expert i's ballot. Regret to the best expert is at most sqrt(2 K T ln N) with
-    η = sqrt(2 ln N / (K T)), γ = 0; the recipe `exp4` sets it. The factors carry the
-    odds they were drawn with, so the posterior does not depend on the order of rewards.
+    η = sqrt(2 ln N / (K T)), γ = 0, which the recipe `exp4` sets. The factors depend
+    only on the propensities of the draw, so the posterior does not depend on the order
+    of rewards.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EXP4(GivenExperts(["cold", "warm"]), eta=0.1)

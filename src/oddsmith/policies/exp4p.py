@@ -17,16 +17,16 @@ __all__ = ["EXP4P"]
 
 @dataclass(frozen=True, eq=False)
 class EXP4P(OverBallots):
-    """Algorithm 1 of Beygelzimer et al. 2011 (theory 5.4) with a horizon of `steps`;
-    its bound holds with probability 1 - delta.
+    """Algorithm 1 of Beygelzimer et al. 2011 (docs/math 5.4) with a horizon of `steps`.
+    Its bound holds with probability 1 - delta.
 
         Pr(a) = (1 - K p) Σ_i w_i ξ_i(a) / Σ_i w_i + p,
         p = min(1/K, sqrt(ln N / (K T)))
         w_i ← w_i exp( p/2 (ξ_i(a) r / Pr(a)
                             + sqrt(ln(N/δ) / (K T)) Σ_b ξ_i(b) / Pr(b)) )
 
-    Regret is at most 6 sqrt(K T ln(N/δ)). The sum over arms travels with the decision
-    as its `bonus`.
+    Regret is at most 6 sqrt(K T ln(N/δ)). The decision records the sum over arms as its
+    `bonus`.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = EXP4P(GivenExperts(["cold", "warm"]), steps=1000)
@@ -46,7 +46,7 @@ class EXP4P(OverBallots):
 
     @property
     def explores(self) -> bool:
-        """Return whether there is a floor; a single expert needs none."""
+        """Whether there is a lower bound; a single expert needs none."""
         return len(self.prior) > 1
 
     def smallest(self, n_arms: int | Ints) -> Real:
@@ -62,7 +62,7 @@ class EXP4P(OverBallots):
         return float(gamma)
 
     def complete(self, odds: Odds) -> Odds:
-        """Return the odds with Σ_b ξ(b)/Pr(b) of each expert as bonus."""
+        """Return the propensities with Σ_b ξ(b)/Pr(b) of each expert as bonus."""
         odds_drawn = odds.propensities
         safe = np.where(odds_drawn > 0, odds_drawn, 1.0)[..., None, :]
         over_odds = np.asarray(odds.advice) / safe
@@ -74,7 +74,7 @@ class EXP4P(OverBallots):
         ballots = drawn_advice(decision, len(self.prior))
         if decision.bonus is None:
             raise InvalidInput(
-                "decision must carry the bonus that EXP4P needs; got none"
+                "decision must contain the bonus that EXP4P needs; got none"
             )
         n_arms: int | Ints = decision.propensities.shape[-1]
         if decision.eligible is not None:

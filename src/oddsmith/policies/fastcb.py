@@ -15,8 +15,8 @@ __all__ = ["FastCB", "fast_gap"]
 def fast_gap(
     predicted: Array, sharpness: float, eligible: Bools | None = None
 ) -> Array:
-    """Return y_b/(K y_b + Γ (y_a - y_b)) for costs y = 1 - prediction, and the rest for
-    the best arm; propensity 1 if it costs nothing.
+    """Return y_b/(K y_b + Γ (y_a - y_b)) for costs y = 1 - prediction, and the
+    remaining probability for the best arm, which gets all of it if it costs nothing.
 
     >>> fast_gap(np.array([0.9, 0.5, 0.7]), 20.0).round(4)
     array([0.9647, 0.012 , 0.0233])
@@ -33,7 +33,7 @@ def fast_gap(
 @dataclass(frozen=True, eq=False)
 class FastCB(OverOracle):
     """Inverse gap weighting that explores less if the best arm costs little (Foster and
-    Krishnamurthy 2021; theory 5.3).
+    Krishnamurthy 2021; docs/math 5.3).
 
         Pr(a) = y_b/(K y_b + Γ (y_a - y_b)) for a ≠ b = argmin y, the rest on b;
         y = 1 - ŷ, the cost

@@ -15,12 +15,12 @@ __all__ = ["GLMUCB"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GLMUCB(OverLogistic, LinUCB):
-    """All mass on argmax σ(θ·φ) + alpha sqrt(φ' A^-1 φ), the GLM-UCB of Filippi et al.
-    2010 with a logistic link.
+    """Choose argmax σ(θ·φ) + alpha sqrt(φ' A^-1 φ), the GLM-UCB of Filippi et al. 2010
+    with a logistic link.
 
-    θ is the mode of the sequential Laplace belief (theirs: the quasi-likelihood's
-    maximum over all rows), and the width is measured in the belief's own covariance,
-    which weighs rows by their curvature.
+    θ is the mode of the sequential Laplace approximation (in the paper: the maximum of
+    the quasi-likelihood over all rows). The width uses the covariance of this
+    approximation, which weighs rows by their curvature.
 
     >>> policy = GLMUCB(2, n_arms=3)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities

@@ -33,7 +33,7 @@ class HedgedState(NamedTuple):
     """Estimated losses of all members (…, N + 1), the mixability gap (…), and the state
     of GTS.
 
-    `choices` (…, 4, N) are sums about the experts' policies, for intervals
+    `choices` (…, 4, N) are sums about the experts' policies, for confidence intervals
     (`parts.choices`).
     """
 
@@ -56,17 +56,18 @@ class HedgedState(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Hedged(ByAdvice, PolicyWrapper):
     """EXP4 over the N experts' ballots and the propensities of GTS. Its learning rate
-    adapts to its mixability gap (theory 7.4).
+    adapts to its mixability gap (docs/math 7.4).
 
         Pr(a) = Σ_j q_j ξ_j(a),   q_j ∝ π_j exp(-η L_j),   η = ln(1 / min π) / Δ
         L_j += l_j = ξ_j(a) (1 - r) / Pr(a),
         Δ += Σ_j q_j l_j + ln(Σ_j q_j exp(-η l_j)) / η
 
-    `policy` is the GTS inside. Its prior is `trust`, and its weights learn as usual;
-    its experts share the rest by its own prior. No expert need be right, rewards may be
-    anything, nothing is tuned: the regret to any member is at most (1 + ln(1/π_j)/D)
-    (1/2 + sqrt(1/4 + D K T)) - 1, D = ln(1 / min π), at any T (`theory.hedged_bound`).
-    Decisions carry q and η, so neither the order nor the delay of rewards matters.
+    `policy` is the inner GTS. Its prior is `trust`, and its weights learn as usual; the
+    experts' policies share the rest by its own prior. No expert need be right, rewards
+    may be arbitrary, and nothing is tuned: the regret to any member is at most (1 +
+    ln(1/π_j)/D) (1/2 + sqrt(1/4 + D K T)) - 1, D = ln(1 / min π), at any T
+    (`theory.hedged_bound`). Decisions record q and η, so neither the order nor the
+    delay of rewards matters.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = Hedged(
@@ -136,7 +137,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         self, state: HedgedState, change: ExpertShare
     ) -> tuple[Self, HedgedState]:
         """Give the expert this share of the weight in GTS. Its policy starts at its
-        prior, like an expert that made no predictions so far."""
+        prior, like that of an expert that made no predictions so far."""
         policy, current = self.policy.with_expert_share(state.current, change)
         changed = replace(self, policy=policy)
         n_before = len(self.policy.prior)
@@ -152,7 +153,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         return changed, HedgedState(lost, state.price, choices, current)
 
     def _mixed_loss(self, lost: Array, price: Array, change: ExpertShare) -> Array:
-        """Return the loss (…) of the mix of all members except the new one."""
+        """Return the loss (…) of the mixture of all members except the new one."""
         rate = self.scale / price
         others = self.log_prior.copy()
         others[change.place] = -np.inf
@@ -171,7 +172,7 @@ class Hedged(ByAdvice, PolicyWrapper):
     def with_advisers(
         self, state: HedgedState, decision: Decision, places: Ints
     ) -> Decision:
-        """Return the decision with advice for the current experts; those without advice
+        """Return the decision with advice for the current experts. Those without advice
         have no vote, and their policies no weight."""
         advice = decision.advice
         bonus = decision.bonus
@@ -212,9 +213,9 @@ class Hedged(ByAdvice, PolicyWrapper):
     ) -> Odds:
         """Return the members' votes by weight.
 
-        The advice is GTS's (the N predictions), then the members' N + 1 votes, NaN for
-        an expert without a vote; the bonus is GTS's, or 0, then q_j η, whose sum is the
-        rate."""
+        The advice of the result contains GTS's advice (the N predictions), then the
+        members' N + 1 votes, NaN for an expert without a vote. The bonus contains GTS's
+        bonus, or 0, then q_j η, whose sum is the rate."""
         inner = self.policy.weigh(
             state.current, advice, eligible=eligible, step=step, uniform=uniform
         )
@@ -266,8 +267,8 @@ class Hedged(ByAdvice, PolicyWrapper):
     def fold(
         self, state: HedgedState, decisions: Decision, rewards: Array
     ) -> HedgedState:
-        """Learn many rewards along a leading axis; if order does not matter, they are
-        summed at once."""
+        """Learn many rewards along a leading axis. If the order does not matter, they
+        are summed at once."""
         if not self.orderless:
             return Policy.fold(self, state, decisions, rewards)  # type: ignore[no-any-return]
         lost, gap = self.charges(decisions, rewards)
@@ -290,7 +291,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         """Return the loss of each member for a reward (…, N + 1), and the mixability
         gap (…). Both depend only on the decision.
 
-        Experts without a vote are charged the mix of the others, which does not change
+        Experts without a vote get the mixed loss of the others, which does not change
         the mix:
 
             mix = -ln(Σ_j q_j exp(-η l_j)) / η
@@ -300,7 +301,7 @@ class Hedged(ByAdvice, PolicyWrapper):
         bonus = decision.bonus
         if bonus is None or bonus.shape != advice.shape:
             raise InvalidInput(
-                "decision must carry the bonus that Hedged needs; got none"
+                "decision must contain the bonus that Hedged needs; got none"
             )
         votes = advice[..., n:]
         rates = bonus[..., n:]
@@ -317,8 +318,8 @@ class Hedged(ByAdvice, PolicyWrapper):
         return np.where(asleep, mixed, lost), gap
 
     def monitor(self, state: HedgedState) -> Choices:
-        """Compare the best predictor's policy with the best policy, for a state without
-        batch axes."""
+        """Compare the policy of the best predictor with the best policy, for a state
+        without batch axes."""
         predictor = int(state.current.log_weights.argmax())
         names = list(self.policy.experts.names)
         present = self.policy.prior > 0
@@ -430,8 +431,8 @@ class Hedged(ByAdvice, PolicyWrapper):
         return relative
 
     def _of_policy(self, decision: Decision) -> Decision:
-        """Return the decision as GTS sees it: with the advice, bonus and weights of its
-        experts."""
+        """Return the decision with the advice, bonus and weights of GTS's experts, in
+        the form that GTS uses."""
         n = len(self.policy.prior)
         bonus = decision.bonus if self.policy.optimism else None
         return decision._replace(
@@ -442,8 +443,8 @@ class Hedged(ByAdvice, PolicyWrapper):
 
 
 def _members(ballots: Array, odds: Array) -> Array:
-    """Return ballots (…, N, K), with GTS's odds (…, K) as the last one (…, N + 1,
-    K)."""
+    """Return ballots (…, N, K) followed by GTS's propensities (…, K) as the last one
+    (…, N + 1, K)."""
     return _join(ballots, odds[..., None, :], odds.shape[:-1], axis=-2)
 
 

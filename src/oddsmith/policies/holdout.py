@@ -1,5 +1,5 @@
-"""Holdout: serve the control to a share of the traffic, to compare the policy with
-it."""
+"""Holdout: serve the control to a share of the traffic, so that the policy can be
+compared with it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -42,8 +42,9 @@ class Assignment(NamedTuple):
     """The propensities of the draw under a holdout, and the values to record with the
     decision.
 
-    `control` (…, K) are the odds of the control. `group` is that of the unit, or of the
-    decision in an A/A test; without groups one draw serves policy and control.
+    `control` (…, K) are the propensities of the control. `group` is that of the unit,
+    or of the decision in an A/A test. Without groups, one draw serves both policy and
+    control.
     """
 
     odds: Odds
@@ -62,13 +63,14 @@ class Assignment(NamedTuple):
 class Holdout:
     """Serve the `control` to a `share` of the decisions or units.
 
-    By decision, one draw serves both: its odds are (1 - share) π + share β, of the
-    policy π and the control β. They are the logged propensities, and every decision
-    counts for both sides. By unit, a hash of the unit decides its group: a unit keeps
-    its group, and a larger share only adds units to the control group.
+    By decision, a single draw serves both: its propensities are (1 - share) π + share β
+    for the policy π and the control β. They are the logged propensities, and every
+    decision counts for both sides. By unit, a hash of the unit determines its group: a
+    unit keeps its group, and a larger share only adds units to the control group.
 
-    `ramp` has the shares of the first days; from `end_day` on everybody gets the
-    control. In an A/A test (`is_aa`) both groups get it: their difference is 0.
+    `ramp` contains the shares of the first days. From `end_day` on, all traffic gets
+    the control. In an A/A test (`is_aa`) both groups get the control, so their true
+    difference is 0.
 
     >>> import oddsmith as od
     >>> policy = od.GeneralizedThompsonSampling(
@@ -95,7 +97,7 @@ class Holdout:
         needs_groups = self.by == "unit" or self.is_aa
         if needs_groups and share == 0:
             raise InvalidInput(
-                "share must be above 0 where there are groups (by unit, or an A/A "
+                "share must be above 0 if there are groups (by unit, or an A/A "
                 "test); got 0"
             )
         object.__setattr__(self, "ramp", _checked_ramp(self.ramp))
@@ -122,8 +124,8 @@ class Holdout:
         The hash does not depend on the share: a unit of the control group stays in it
         when the share grows.
         """
-        # decision ids never contain NUL, so the hash of a unit never equals that of a
-        # decision
+        # Decision ids never contain NUL, so the hash of a unit never equals that of a
+        # decision.
         return "control" if uniforms(f"group\x00{key}") < share else "policy"
 
     def assign(
@@ -163,7 +165,7 @@ class HoldoutRun:
 
     @property
     def has_units(self) -> bool:
-        """Whether units are assigned instead of decisions."""
+        """Whether groups are assigned to units instead of decisions."""
         return self.holdout.by == "unit"
 
     def share(self) -> float:
@@ -206,7 +208,7 @@ class WithHoldout(PolicyWrapper):
     """A policy with a holdout by decision, whose propensities are those of the mixture,
     for simulations and evaluation.
 
-    The policy learns from all decisions, with the odds of the mixture.
+    The policy learns from all decisions, with the propensities of the mixture.
     """
 
     policy: Policy
@@ -216,7 +218,8 @@ class WithHoldout(PolicyWrapper):
         check_policy(self.policy)
         if self.holdout.by == "unit" or self.holdout.is_aa:
             raise InvalidInput(
-                "holdout must be by decision here; an Agent and the service know units"
+                "holdout must be by decision here; only an Agent and the service "
+                "support units"
             )
         self.holdout.control.check_arms(self.policy.arms)
 
@@ -271,10 +274,11 @@ class WithHoldout(PolicyWrapper):
 
 
 def odds_of_record(decision: Decision, policy_odds: Array) -> Array:
-    """Return the propensities that a recorded decision was drawn with, given those of
+    """Return the propensities from which a recorded decision was drawn, given those of
     the policy, `policy_odds` (K,).
 
-    A decision of the policy group has the control's odds in an A/A test alone.
+    Only in an A/A test does a decision of the policy group have the control's
+    propensities.
     """
     control = decision.control
     if control is None:
@@ -291,7 +295,7 @@ def odds_of_record(decision: Decision, policy_odds: Array) -> Array:
 
 
 def mix_control(policy: Policy, odds: Odds, control: Array, share: float) -> Odds:
-    """Return the policy's odds with (1 - share) π + share β in place of π."""
+    """Return the policy's `odds` with propensities (1 - share) π + share β."""
     if share == 0:
         return odds
     mixture = (1 - share) * odds.propensities + share * control
@@ -305,5 +309,5 @@ def _checked_ramp(ramp: Sequence[Any]) -> tuple[RampStep, ...]:
         number("ramp: share", step.share, low=0, high=1, open_high=True)
     days = [step.until_day for step in steps]
     if days != sorted(set(days)):
-        raise InvalidInput(f"ramp must have growing days; got {days}")
+        raise InvalidInput(f"days of ramp must increase; got {days}")
     return steps

@@ -17,11 +17,11 @@ _NEARLY = 1 - 2**-53  # the largest float below 1
 
 @dataclass(frozen=True, eq=False)
 class KLUCB(OverArms):
-    """All mass on argmax max{q: n_a kl(mean_a, q) <= ln n + c ln ln n} (Garivier and
-    Cappé 2011).
+    """Choose argmax max{q: n_a kl(mean_a, q) <= ln n + c ln ln n} (Garivier and Cappé
+    2011).
 
-    With c = 0, the default and what its authors use in practice; regret grows like Σ
-    Δ_a ln T / kl(μ_a, μ*).
+    The default is c = 0, as its authors recommend in practice. Regret grows like Σ Δ_a
+    ln T / kl(μ_a, μ*).
 
     >>> policy = KLUCB(2)
     >>> policy.odds(policy.init(), None).propensities
@@ -60,8 +60,8 @@ def kl_upper(mean: Array, allowed: Array) -> Array:
     """Return the largest q >= mean with kl(mean, q) <= allowed, elementwise, by
     Newton's method from above.
 
-    kl is convex in q and Pinsker's mean + sqrt(allowed/2) lies above the root, so the
-    steps come down to it.
+    kl is convex in q, and Pinsker's bound mean + sqrt(allowed/2) is above the root, so
+    the steps decrease to it.
 
     >>> float(kl_upper(np.array(0.5), np.array(0.0)))
     0.5

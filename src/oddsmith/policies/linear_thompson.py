@@ -16,17 +16,18 @@ __all__ = ["LinearThompsonSampling", "linear_class"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearThompsonSampling(OverPosterior):
-    """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width²
-    covariance), mixed with gamma.
+    """Draw each arm with the probability that its θ_a·φ is the largest under θ ~
+    N(mean, width² covariance), mixed with gamma.
 
         precision = ridge I + weight Σ φφ',   mean = precision^-1 weight Σ r φ
 
-    With `n_arms` (a belief for each arm, context (…, d)) arms are independent and the
-    odds come from quadrature, within 1e-6 of Thompson's rule; gamma is 0 unless given.
-    Without (one belief, context (…, K, d)) they come from fixed quasi-random
-    `directions`: approximate Thompson sampling with exact odds, and gamma is 0.01
-    unless given. `optimist` is optimistic Bayesian sampling (May et al. 2012): a draw
-    below the mean counts as the mean.
+    With `n_arms`, each arm has its own posterior and the context is (…, d). Arms are
+    then independent, and the propensities are computed by quadrature, within 1e-6 of
+    exact Thompson sampling; the default of gamma is 0. Without `n_arms`, all arms share
+    one posterior and the context is (…, K, d). The propensities then come from fixed
+    quasi-random `directions`: approximate Thompson sampling with exact propensities;
+    the default of gamma is 0.01. `optimist` is optimistic Bayesian sampling (May et al.
+    2012): a draw below the mean counts as the mean.
 
     >>> policy = LinearThompsonSampling(2, n_arms=2)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities.round(6)
@@ -56,11 +57,11 @@ def linear_class(
     schema: Schema | None = None,
     arm_schema: Schema | None = None,
 ) -> LinearThompsonSampling:
-    """GTS over all linear experts f(x, a) = θ·φ with prior N(0, I/ridge) and square
-    loss: the posterior is Gaussian.
+    """Return GTS over all linear experts f(x, a) = θ·φ with prior N(0, I/ridge) and
+    square loss, whose posterior is Gaussian.
 
-    precision = ridge I + 2η Σ φφ' (theory 5.7); at eta 1, `theory.class_bound("linear",
-    …)` holds for its exact odds.
+    The precision is ridge I + 2η Σ φφ' (docs/math 5.7). At eta 1,
+    `theory.class_bound("linear", …)` holds for its exact propensities.
 
     >>> linear_class(2).weight
     2.0

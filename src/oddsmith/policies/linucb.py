@@ -17,11 +17,11 @@ __all__ = ["LinUCB"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinUCB(OverFeatures):
-    """All mass on argmax θ_a·φ + alpha sqrt(φ' A_a^-1 φ), A = ridge I + Σ φφ', θ = A^-1
-    Σ r φ.
+    """Choose argmax θ_a·φ + alpha sqrt(φ' A_a^-1 φ), with A = ridge I + Σ φφ' and θ =
+    A^-1 Σ r φ.
 
-    With `n_arms`: a regression for each arm, context (…, d) (disjoint). Without: one
-    for all, context (…, K, d).
+    With `n_arms`, each arm has its own regression and the context is (…, d). Otherwise
+    all arms share one regression and the context is (…, K, d).
 
     >>> policy = LinUCB(2, n_arms=3)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities
@@ -45,8 +45,8 @@ class LinUCB(OverFeatures):
         bounds = self.bounds(state, context, eligible)
         if not isinstance(context, AnyOffer):
             return Odds(greedy_odds(bounds, eligible))
-        # arms with equal bounds share the propensity, because the order of an offer has
-        # no meaning
+        # Arms with equal bounds share the propensity, because the order of an offer has
+        # no meaning.
         return Odds(greedy(bounds[..., None, :], eligible)[..., 0, :])
 
     def bounds(

@@ -12,13 +12,14 @@ __all__ = ["LogisticThompsonSampling", "logistic_class"]
 
 @dataclass(frozen=True, eq=False)
 class LogisticThompsonSampling(OverPosterior, OverLogistic):
-    """Pr(a) = probability that θ_a·φ is the largest under a Gaussian belief about a
-    logistic model, mixed with gamma.
+    """Draw each arm with the probability that its θ_a·φ is the largest under a Gaussian
+    posterior of a logistic model, mixed with gamma.
 
-    Chapelle and Li 2011 with full covariance: after each reward the belief is replaced
-    by the Gaussian at its mode (the batch is one reward). With eta below 1, GTS over a
-    logistic class by Laplace: `logistic_class`. Quadrature for `n_arms` beliefs, fixed
-    directions for a shared one, as in `LinearThompsonSampling`.
+    This is Chapelle and Li 2011 with full covariance: after each reward the posterior
+    is replaced by the Gaussian at its mode (the batch is one reward). With eta below 1,
+    it is GTS over a logistic class by Laplace's approximation: `logistic_class`.
+    Quadrature is used for `n_arms` posteriors and fixed directions for a shared one, as
+    in `LinearThompsonSampling`.
 
     >>> import numpy as np
     >>> policy = LogisticThompsonSampling(2, n_arms=2)
@@ -37,11 +38,11 @@ def logistic_class(
     schema: Schema | None = None,
     arm_schema: Schema | None = None,
 ) -> LogisticThompsonSampling:
-    """GTS over all logistic experts with prior N(0, I/ridge) and log loss, by Laplace,
-    one reward at a time.
+    """Return GTS over all logistic experts with prior N(0, I/ridge) and log loss, by
+    Laplace's approximation, one reward at a time.
 
-    At eta 1/2 `theory.class_bound("logistic", …)` holds for the exact posterior, which
-    this approximates.
+    At eta 1/2, `theory.class_bound("logistic", …)` holds for the exact posterior, which
+    this policy approximates.
 
     >>> logistic_class(2).eta
     0.5

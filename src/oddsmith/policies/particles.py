@@ -28,9 +28,9 @@ from oddsmith.policies.parts.langevin import Target, sweep
 
 __all__ = ["ParticleState", "ParticleThompsonSampling", "resampled"]
 
-# resample if the effective share of particles falls below this
+# Resample if the effective share of particles falls below this.
 _FEW = 0.5
-# learn a reward in several steps if fewer than this share would remain after one
+# Learn a reward in several steps if fewer than this share would remain after one.
 _TOO_FEW = 0.125
 _STRIDES = 64
 _BISECTIONS = 20
@@ -44,9 +44,9 @@ class ParticleState(NamedTuple):
     """The particles (…, M, d), their log weights (…, M) relative to the leader, and the
     events learnt so far.
 
-    `phi` (…, memory, d) and `rewards` (…, memory) are the recent events, the first
-    `filled` of them; N(mean (…, d), precision⁻¹ (…, d, d)) summarises the prior and all
-    older events; `learnt` counts rewards. Its size is fixed.
+    `phi` (…, memory, d) and `rewards` (…, memory) are the recent events, of which the
+    first `filled` are used. N(mean (…, d), precision⁻¹ (…, d, d)) summarises the prior
+    and all earlier events; `learnt` counts rewards. The size of the state is fixed.
     """
 
     particles: Array
@@ -68,18 +68,19 @@ class ParticleThompsonSampling(Policy):
         when 1/Σ w² < M/2: resample, then move towards
         N(θ; mean, precision⁻¹) · exp(-η Σ_s ℓ(θ; φ_s, r_s))
 
-    over the recent events s (theory 5.7, SMC and MALA).
+    over the recent events s (docs/math 5.7, SMC and MALA).
 
-    The context is the features of every arm (…, K, dim); each particle votes for its
-    best eligible arm, and the odds are the weighted votes mixed with gamma. They are
-    the exact odds of this state; the state is off the posterior by an error of order
-    1/√M, a small part of it bias, because the particles' own weights say when to
-    resample. NaN among an arm's features means no opinion on it: no vote, and nothing
-    is learnt from its reward. After `memory` events a Gaussian with the particles'
-    moments takes their place, which each time adds an error of order 1/√M. All random
-    numbers come from (seed, rewards learnt): a fold gives the same state to the last
-    bit, and order is part of it. With a `schema`, which then says `dim`, the context is
-    a list of K dicts, or a data frame with a row for each arm.
+    The context is the features of every arm (…, K, dim). Each particle votes for its
+    best eligible arm, and the propensities are the weighted votes mixed with gamma.
+    They are exact for this state. The state differs from the posterior by an error of
+    order 1/√M, a small part of which is bias, because the particles' own weights decide
+    when to resample. NaN among an arm's features means no prediction: the arm gets no
+    vote, and nothing is learnt from its reward. After `memory` events, a Gaussian with
+    the particles' moments replaces them, which adds an error of order 1/√M each time.
+    All random numbers are determined by (seed, rewards learnt), so that the same
+    rewards in the same order give the same state to the last bit. With a `schema`,
+    which then determines `dim`, the context is a list of K dicts, or a data frame with
+    a row for each arm.
 
     >>> from oddsmith.policies.parts.families import LogisticFamily
     >>> policy = ParticleThompsonSampling(
@@ -109,7 +110,7 @@ class ParticleThompsonSampling(Policy):
         is_family = all(callable(getattr(self.family, verb, None)) for verb in verbs)
         if isinstance(self.family, type) or not is_family:
             raise InvalidInput(
-                f"family must have {', '.join(verbs)} (name Family as base); got "
+                f"family must have {', '.join(verbs)} (use Family as base class); got "
                 f"{self.family!r:.60}"
             )
         dim = checked_dim(self.dim, self.schema, self.arm_schema)
@@ -237,8 +238,8 @@ class ParticleThompsonSampling(Policy):
         return mean, weighted.swapaxes(-1, -2) @ away
 
     def _of_rows(self, particles: Array, features: Array) -> Array:
-        """Return predictions (…, M, K) for arms that came with the call. Each row is
-        computed separately."""
+        """Return predictions (…, M, K) for arms that are passed in the call. Each row
+        is computed separately."""
         columns = list[Array]()
         for row in features.reshape(-1, 1, self.dim):
             columns.append(self.family.predict(particles, row)[..., 0])
@@ -256,7 +257,7 @@ class ParticleThompsonSampling(Policy):
             )
         if np.isinf(features).any():
             raise InvalidInput(
-                "context must be finite, or NaN where a feature is not known; got inf"
+                "context must be finite, or NaN for unknown features; got inf"
             )
         return features
 
@@ -296,7 +297,7 @@ class ParticleThompsonSampling(Policy):
         losses = self.family.loss(particles, features, reward)
         if np.isnan(losses).any():
             raise OutOfDomain(
-                "loss of a family must be a number for every particle; got NaN of "
+                "loss of a family must be a number for every particle; got NaN from "
                 f"{self.family!r:.60}"
             )
         return np.where(complete, self.eta * losses, 0.0)
@@ -304,7 +305,7 @@ class ParticleThompsonSampling(Policy):
     def _resample(
         self, state: ParticleState, losses: Array, log_weights: Array, degenerate: Bools
     ) -> ParticleState:
-        """Return the state with new particles in degenerate rows; `losses` are those of
+        """Return the state with new particles in degenerate rows. `losses` are those of
         the newest event."""
         rng = np.random.default_rng([self.seed, state.learnt])
         particles = state.particles.copy()
@@ -342,8 +343,8 @@ class ParticleThompsonSampling(Policy):
         """Return equally weighted particles (M, d) of the target, from particles before
         its newest event.
 
-        If only few particles fit the newest reward, it is learnt in strides, each a
-        part of its loss, with moves in between."""
+        If only few particles fit the newest reward, it is learnt in several parts of
+        its loss, with moves in between."""
         done = 0.0
         newest = (target.phi[-1], target.rewards[-1])
         for stride in range(_STRIDES):
@@ -372,7 +373,7 @@ class ParticleThompsonSampling(Policy):
         covariance.
 
         The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on
-        average, which would add up.
+        average; without the correction this would accumulate.
         """
         m = self.n_particles
         d = self.dim
@@ -393,8 +394,8 @@ class ParticleThompsonSampling(Policy):
 
 
 def resampled(share: Array, uniform: float) -> Ints:
-    """Return M numbers of particles by systematic resampling, the j-th ⌊M w_j⌋ or
-    ⌈M w_j⌉ times, from one uniform number.
+    """Return M particle numbers by systematic resampling from one uniform number; the
+    j-th appears ⌊M w_j⌋ or ⌈M w_j⌉ times.
 
     >>> resampled(np.array([0.5, 0.0, 0.25, 0.25]), 0.5)
     array([0, 0, 2, 3])

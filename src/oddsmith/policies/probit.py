@@ -30,16 +30,16 @@ class ProbitState(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProbitThompsonSampling(OverPosterior):
-    """Pr(a) = probability that θ_a·φ is the largest, weights independent normals learnt
-    by message passing.
+    """Draw each arm with the probability that its θ_a·φ is the largest, with
+    independent normal weights learnt by message passing.
 
         Pr(r = 1) = Φ(θ·φ / noise),   σ² = noise² + Σ φ_i² s_i²,   t = y Σ φ_i m_i / σ,
         y = 2r - 1
         m_i ← m_i + y φ_i s_i²/σ v(t),   s_i² ← s_i² (1 - φ_i² s_i²/σ² w(t))
 
-    v(t) = N(t)/Φ(t), w(t) = v(t) (v(t) + t). A reward between 0 and 1 moves by the mean
-    of both answers. Quadrature for `n_arms` beliefs (context (…, d)), fixed directions
-    for a shared one (context (…, K, d)).
+    v(t) = N(t)/Φ(t), w(t) = v(t) (v(t) + t). A reward between 0 and 1 moves the weights
+    by the mean of both updates. Quadrature is used for `n_arms` posteriors (context (…,
+    d)), fixed directions for a shared one (context (…, K, d)).
 
     >>> policy = ProbitThompsonSampling(2, n_arms=2)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities.round(6)
@@ -48,7 +48,7 @@ class ProbitThompsonSampling(OverPosterior):
 
     noise: float = 1.0
 
-    # the order of rewards matters, because each one updates an approximation
+    # The order of rewards matters, because each one updates an approximation.
     orderless = False
     scale = "probit score"
 
@@ -68,7 +68,7 @@ class ProbitThompsonSampling(OverPosterior):
         context: Context,
         eligible: Bools | None,
     ) -> View:
-        """Return the belief about every arm. Weights are independent, so Σφ is φ times
+        """Return the posterior of every arm. Weights are independent, so Σφ is φ times
         their variances."""
         features = self.features(context)
         check_eligible(eligible, self.n_arms or features.shape[-2])

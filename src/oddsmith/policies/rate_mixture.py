@@ -41,18 +41,18 @@ class RateState(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class RateMixture(ByAdvice, MultiplicativeWeights):
     """GTS as a mixture over learning rates: rates with better predictions get more
-    weight (theory 7.6).
+    weight (docs/math 7.6).
 
         w_i^e ∝ p_i exp(-η_e L_i),   g_e = Σ_i w_i^e ℓ_i,
         v_e ∝ exp(-(ln E / Δ) Σ g_e),   Δ the mixability gap of v
         Pr(a) = (1 - γ) Σ_e v_e Σ_i w_i^e ballot_i(a) + γ / K
 
-    If no expert is right, small rates settle and large ones do not; if one is right,
-    large rates are quick. Every rate keeps some weight: a policy that follows the rate
-    of least loss alone can lock itself in, because it never sees other rewards. The
-    mixture predicts as well as the best rate; for the rewards of policies, see
-    `Hedged`. The order of rewards matters, and losses must be finite. An expert without
-    a prediction is charged the average loss of the others, by each rate.
+    If no expert is right, small rates converge and large ones do not; if one is right,
+    large rates are quick. Every rate keeps some weight, because a policy that follows
+    only the rate with the smallest loss can lock itself in: it never sees other
+    rewards. The mixture predicts as well as the best rate; for guarantees about
+    rewards, see `Hedged`. The order of rewards matters, and losses must be finite. An
+    expert without a prediction gets the average loss of the others, for each rate.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = RateMixture(GivenExperts(["cold", "warm"]), gamma=0.1)
@@ -207,15 +207,15 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
             return weights.mix(np.log(voting), ballots, self.gamma, eligible, uniform)
 
     def _scale(self, state: RateState) -> Array:
-        """Return ln E / Δ (…, 1); 0 if the gap is 0, as long as all rates agree."""
+        """Return ln E / Δ (…, 1), or 0 while the gap is 0 because all rates agree."""
         gap = state.gap[..., None]
         is_open = gap > 0
         scale = log(len(self.rates)) / np.where(is_open, gap, 1.0)
         return np.where(is_open, scale, 0.0)
 
     def _gap(self, state: RateState, lost: Array) -> Array:
-        """Return the loss (…) of the mixture of rates beyond its mix, or beyond the
-        best rate while there is no gap.
+        """Return the loss (…) of the mixture of rates minus its mixed loss, or minus
+        the best rate's while there is no gap.
 
             Σ_e v_e l_e + ln(Σ_e v_e exp(-s l_e)) / s,   l_e = g_e - min g
         """
@@ -233,7 +233,7 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
 
 
 def _distinct(lost: Array) -> Array:
-    """Return the losses (…, E) without differences from rounding: while the gap is 0,
-    any difference would select a rate."""
+    """Return the losses (…, E) without differences from rounding, because any
+    difference would select a rate while the gap is 0."""
     least = lost.min(axis=-1, keepdims=True)
     return np.where(lost - least > _ROUNDING, lost, least)

@@ -29,15 +29,15 @@ __all__ = [
     "uniform",
 ]
 
-# with this learning rate, a difference of 1e-6 nats decides which expert leads
+# With this learning rate, a difference of 1e-6 nats decides which expert leads.
 _DECIDED = 1e6
 
 
 def thompson_sampling(
     experts: Experts, prior: Prior = None
 ) -> GeneralizedThompsonSampling:
-    """Thompson sampling: log loss, eta 1, gamma 0; the posterior is exact Bayes (Li
-    2013, Section 3).
+    """Return Thompson sampling: log loss, eta 1, gamma 0. Its posterior is exact Bayes
+    (Li 2013, Section 3).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> thompson_sampling(GivenExperts(["a", "b"])).eta
@@ -56,12 +56,12 @@ def tuned(
     steps: int | None = None,
     prior: Prior = None,
 ) -> GeneralizedThompsonSampling:
-    """GTS with the eta and gamma that minimise the regret bound for `steps` decisions;
-    the anytime schedule if `steps` is None (3.8).
+    """Return GTS with the eta and gamma that minimise the regret bound for `steps`
+    decisions, or with a decreasing schedule if `steps` is None (docs/math 3.8).
 
-    The bound is for the worst expert of positive prior; applies when one expert is the
-    truth. An own loss is certified for predictions in [0, 1]; give its certificate for
-    another range.
+    The bound is for the expert with the smallest positive prior, and applies if one
+    expert is right. A user's own loss is certified for predictions in [0, 1]; pass a
+    certificate for another range.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> tuned(GivenExperts(["a", "b"]), n_arms=3).gamma
@@ -81,11 +81,11 @@ def tuned(
 def epsilon_greedy(
     experts: Experts, loss: Loss = log_loss, *, epsilon: float = 0.05
 ) -> GeneralizedThompsonSampling:
-    """Follow the expert with the smallest total loss, and draw a random arm with
-    probability epsilon. Ties are split.
+    """Return epsilon-greedy: follow the expert with the smallest total loss, and draw a
+    random arm with probability epsilon. Tied experts share.
 
-    GTS with a learning rate so large that all weight is on the leader; epsilon 0 is
-    follow-the-leader.
+    It is GTS with a learning rate so large that all weight is on the leader. Epsilon 0
+    is follow-the-leader.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = epsilon_greedy(GivenExperts(["a", "b"]), epsilon=0.1)
@@ -97,15 +97,16 @@ def epsilon_greedy(
 
 
 def uniform(experts: Experts) -> GeneralizedThompsonSampling:
-    """Draw every eligible arm with the same probability. The weights are still
-    updated."""
+    """Return a policy that draws every eligible arm with the same probability. The
+    weights are still updated."""
     return GeneralizedThompsonSampling(experts, gamma=1.0)
 
 
 def follow_the_leader(
     experts: Experts, loss: Loss = log_loss
 ) -> GeneralizedThompsonSampling:
-    """Always follow the expert with the smallest total loss. Ties are split."""
+    """Return a policy that always follows the expert with the smallest total loss. Tied
+    experts share."""
     return epsilon_greedy(experts, loss, epsilon=0.0)
 
 
@@ -117,8 +118,8 @@ def feel_good(
     steps: int,
     prior: Prior = None,
 ) -> GeneralizedThompsonSampling:
-    """Feel-Good Thompson sampling (Zhang 2022) with the eta and optimism of its bound,
-    gamma 0 (theory 5.1).
+    """Return Feel-Good Thompson sampling (Zhang 2022) with the eta and optimism of its
+    bound, gamma 0 (docs/math 5.1).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = feel_good(GivenExperts(["a", "b"]), n_arms=2, steps=1000)
@@ -135,7 +136,7 @@ def feel_good(
 
 
 def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> EXP4:
-    """EXP4 with the eta of its bound sqrt(2 K T ln N) (theory 5.4)."""
+    """Return EXP4 with the eta of its bound sqrt(2 K T ln N) (docs/math 5.4)."""
     checked = checked_prior(prior, experts.names)
     bound = exp4_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
     eta = max(float(bound.eta or 0.0), 1e-12)
@@ -145,8 +146,8 @@ def exp4(experts: Experts, *, n_arms: int, steps: int, prior: Prior = None) -> E
 def hedged(
     experts: Experts, loss: Loss = log_loss, *, prior: Prior = None, trust: float = 0.5
 ) -> Hedged:
-    """Safe combination of GTS (with the eta of its bound and gamma 0) and every
-    expert's own policy (theory 7.4).
+    """Return a safe combination of GTS (with the eta of its bound and gamma 0) and
+    every expert's own policy (docs/math 7.4).
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = hedged(GivenExperts(["a", "b"]))
@@ -166,7 +167,8 @@ def squarecb(
     prior: Prior = None,
     oracle: OracleName = "vovk",
 ) -> SquareCB:
-    """SquareCB with the sharpness of its bound sqrt((K-1) T L) (theory 5.2)."""
+    """Return SquareCB with the sharpness of its bound sqrt((K-1) T L) (docs/math
+    5.2)."""
     checked = checked_prior(prior, experts.names)
     bound = squarecb_bound(n_arms=n_arms, steps=steps, prior=_least(checked))
     sharpness = float(bound.gamma or 0.0)
@@ -180,8 +182,8 @@ def fastcb(
     prior: Prior = None,
     oracle: OracleName = "mixture",
 ) -> FastCB:
-    """FastCB with sharpness 10 K, which suits problems in which the best arm costs
-    little (theory 5.3)."""
+    """Return FastCB with sharpness 10 K, which suits problems in which the best arm
+    costs little (docs/math 5.3)."""
     return FastCB(experts, sharpness=10.0 * n_arms, oracle=oracle, prior=prior)
 
 

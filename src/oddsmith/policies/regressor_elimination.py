@@ -1,4 +1,4 @@
-"""Regressor Elimination: discard experts with too large a loss, and draw the others
+"""Regressor Elimination: discard experts whose loss is too large, and draw the others
 from a balanced distribution."""
 
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ class EliminationState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RegressorElimination(OverExperts):
-    """Regressor Elimination of Agarwal et al. 2012 (theory 5.5), for i.i.d. contexts;
-    `contexts` is a sample of them (for tables, all of them).
+    """Regressor Elimination of Agarwal et al. 2012 (docs/math 5.5), for i.i.d.
+    contexts; `contexts` is a sample of them (for tables, all of them).
 
-    Expert i is drawn with probability P(i) such that every expert's arms are drawn
+    Expert i is drawn with a probability P(i) such that every expert's arms are drawn
     often enough: E_x 1/Pr(π_i(x)|x) is at most the mean number of arms that the
     remaining experts propose. An expert is eliminated when its total loss exceeds the
-    least by ln(N/δ) (threshold="sharp": with probability 1-δ the truth stays for ever;
-    square loss, or log loss), or by the paper's 18 ln(1/δ_t) in mean square loss
-    ("original", with its exploration mu = min(1/(2K), 1/sqrt(t))). Experts are fixed.
-    Order matters: an eliminated expert does not come back. An expert without a
-    prediction is charged the mix of the others.
+    smallest by ln(N/δ) (threshold="sharp": with probability 1-δ the right expert is
+    never eliminated; square loss, or log loss), or by the paper's 18 ln(1/δ_t) in mean
+    square loss ("original", with its exploration mu = min(1/(2K), 1/sqrt(t))). Experts
+    are fixed. The order matters, because an eliminated expert never returns. An expert
+    without a prediction gets the mixed loss of the others.
 
     >>> from oddsmith.experts.tables import TableExperts
     >>> table = TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))
@@ -69,8 +69,8 @@ class RegressorElimination(OverExperts):
         super().__post_init__()
         if self.experts.learns:
             raise InvalidInput(
-                "experts must be fixed, for their losses to be compared; got experts "
-                "that learn"
+                "experts must be fixed, so that their losses can be compared; got "
+                "experts that learn"
             )
         if not callable(self.loss):
             raise InvalidInput(
@@ -107,7 +107,8 @@ class RegressorElimination(OverExperts):
             )
         if not ballots.any():
             raise InvalidInput(
-                "contexts must be ones on which some expert has an opinion; got none"
+                "contexts must contain some for which an expert has a prediction; "
+                "got none"
             )
         return ballots
 
@@ -168,7 +169,7 @@ class RegressorElimination(OverExperts):
         least = np.where(state.alive, losses, np.inf).min(axis=-1, keepdims=True)
         if not np.isfinite(least).all():
             raise AllExpertsRefuted(
-                "the reward has probability zero under every expert left; clip "
+                "the reward has probability zero under every remaining expert; clip "
                 "predictions"
             )
         alive = state.alive & (losses - least <= self.slack(learnt))
@@ -191,12 +192,13 @@ class RegressorElimination(OverExperts):
     def _charge_mix(
         self, state: EliminationState, decision: Decision, losses: Array
     ) -> Array:
-        """Return the losses (…, N), with the mix of the other remaining experts for
-        those without a prediction: -ln Σ P e^-ℓ / Σ P.
+        """Return the losses (…, N); experts without a prediction get the mixed loss of
+        the other remaining experts, -ln Σ P e^-ℓ / Σ P.
 
-        As in GTS (theory 5.12), P is the balance that the decision was drawn with, or
-        today's if it has none. For such an expert i and a truth with a prediction, E
-        e^-(ℓ_i - ℓ_1) <= 1 still holds, so the truth stays as likely as without.
+        As in GTS (docs/math 5.12), P is the balanced distribution of the decision, or
+        the current one if the decision has none. For such an expert i and a right
+        expert with a prediction, E e^-(ℓ_i - ℓ_1) <= 1 still holds, so the right expert
+        is as unlikely to be eliminated as without it.
         """
         drawn_with = decision.log_weights
         if drawn_with is None:
@@ -223,7 +225,7 @@ class RegressorElimination(OverExperts):
 
 
 def _log(odds: Array) -> Array:
-    """Return ln of the odds; -inf where they are 0."""
+    """Return ln of the propensities, -inf for 0."""
     with np.errstate(divide="ignore"):
         log_odds: Array = np.log(odds)
     return log_odds
@@ -239,8 +241,8 @@ def balanced(
     """Return P over experts (N,) with E_x Σ_a ballot_i(a|x)/Pr(a|x) <= (1 + slack) E_x
     |arms proposed| for all remaining i.
 
-    The maximum of the concave E_x Σ_a ln Pr(a|x) satisfies it; each step is P_i ← P_i
-    E_x[Σ_a ballot_i/Pr] / E_x|A|, which never decreases that sum.
+    The maximiser of the concave function E_x Σ_a ln Pr(a|x) satisfies it. Each step is
+    P_i ← P_i E_x[Σ_a ballot_i/Pr] / E_x|A|, which never decreases this function.
 
     >>> balanced(
     ...     np.eye(2)[[[0, 0, 1], [0, 1, 1]]], np.array([0.5, 0.5]), slack=1e-7
@@ -265,7 +267,7 @@ def balance_and_passes(
     size = float(context_odds @ proposed.sum(axis=-1))
     n_alive = ballots.shape[1]
     mass = np.full(n_alive, 1 / n_alive)
-    # mix in some uniform mass, because the updates never increase a mass of 0
+    # Mix in some uniform mass, because the updates never increase a mass of 0.
     if start is not None and start[keep].sum() > 0:
         mass = 0.9 * start[keep] / start[keep].sum() + 0.1 * mass
     passes = 0

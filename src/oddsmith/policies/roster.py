@@ -1,8 +1,8 @@
 """Changes of a policy's experts: add, retire and reactivate.
 
-The roster only grows: an expert that joins comes last, one that retires stays with
-weight zero. So an older decision's advice is the first part of today's, and the new
-policy does not depend on the state.
+The list of experts only grows: a new expert comes last, and a retired one stays with
+weight zero. So the advice of an earlier decision is the first part of the current
+advice, and the new policy does not depend on the state.
 """
 
 from typing import TypeAlias
@@ -37,9 +37,9 @@ def add_expert(
     """Add a new or a retired expert with a share of the weight and the prior; return
     policy and state.
 
-    `bank` has this one expert; None for a policy over recorded advice. The others keep
-    their proportions. An expert that is there and has not retired stays as it is, also
-    with no weight left.
+    `bank` contains only this expert; it is None for a policy over recorded advice. The
+    others keep their proportions. An expert that is present and has not retired is not
+    changed, even if it has no weight left.
     """
     experts = _bank(policy)
     names = list(experts.names)
@@ -55,11 +55,11 @@ def add_expert(
 
 
 def retire_expert(policy: Policy, state: State, name: str) -> Changed:
-    """Set an expert's weight and prior to zero and distribute both over the others;
-    return policy and state.
+    """Set an expert's weight and prior to zero and distribute both over the others.
+    Return policy and state.
 
     Nothing changes if the expert is unknown, or if no other has a prior. If no other
-    has weight left, the others start from the prior again.
+    has weight left, the others restart from the prior.
     """
     experts = _bank(policy)
     names = list(experts.names)
@@ -71,7 +71,7 @@ def retire_expert(policy: Policy, state: State, name: str) -> Changed:
 
 
 def active_experts(policy: Policy) -> list[str]:
-    """Return the experts that have not retired, whatever their weight.
+    """Return the experts that have not retired, including those without weight.
 
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> from oddsmith.experts.external import GivenExperts
@@ -109,7 +109,7 @@ def check_retirement(policy: Policy, name: str) -> None:
 
 
 def pad_to_roster(policy: Policy, state: State, decision: Decision) -> Decision:
-    """Return the decision for today's experts; those that were added later made no
+    """Return the decision for the current experts; those that were added later made no
     prediction."""
     if policy.bank is None or decision.advice is None:
         return decision
@@ -137,8 +137,8 @@ def changes_experts(policy: Policy) -> bool:
 def _bank(policy: Policy) -> Experts:
     if policy.bank is None or not changes_experts(policy):
         raise InvalidInput(
-            "policy must be one whose experts may come and go (auto with models, GTS, "
-            "RateMixture, Hedged, EXP4, EXP4P, perhaps in Bounded); got "
+            "policy must support adding and retiring experts (auto with models, GTS, "
+            "RateMixture, Hedged, EXP4, EXP4P, also in Bounded); got "
             f"{type(policy).__name__}"
         )
     return policy.bank

@@ -39,10 +39,10 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
         w_i ∝ p_i exp(-η Σ ((f_i(x, a) - r) / u)²),   predictions kept within [0, u]
 
     u is the power of two that bounds the rewards so far. When a larger reward comes,
-    the loss so far is converted: w ← w^d p^(1 - d) with d = (u before / u now)². So
-    rewards of 1e-6 move the weights as fast as rewards of 1, and with rewards that
-    reach 1 at once this is Generalized Thompson Sampling. Its theorems assume losses
-    in a fixed unit, and hold once the unit no longer grows.
+    the earlier losses are converted: w ← w^d p^(1 - d) with d = (u before / u now)². So
+    rewards of 1e-6 change the weights as fast as rewards of 1. If rewards reach 1 at
+    the beginning, this is Generalized Thompson Sampling. Its theorems assume losses in
+    a fixed unit, and hold once the unit no longer grows.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = ScaleFreeSampling(GivenExperts(["cold", "warm"]))
@@ -60,14 +60,13 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
         super().__post_init__()
         if self.loss is not square_loss or self.optimism or self.discount != 1:
             raise InvalidInput(
-                "ScaleFreeSampling has square loss, optimism 0 and discount 1; use "
-                "GeneralizedThompsonSampling for others"
+                "ScaleFreeSampling supports only square loss, optimism 0 and "
+                "discount 1; use GeneralizedThompsonSampling for other settings"
             )
 
     @property
     def orderless(self) -> bool:
-        """Return False: when the unit grows, sums of losses are converted, which
-        rounds."""
+        """Always False, because sums of losses are rounded when the unit grows."""
         return False
 
     @property
@@ -108,7 +107,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
             return state
         unit, factor = grown_unit(state.unit, np.asarray(reward))
         kept = np.asarray(factor)[..., None] ** 2
-        # 0 times the log of a prior of 0 is NaN: ignore the warning here
+        # 0 times the log of a prior of 0 is NaN. Ignore the warning here.
         with np.errstate(invalid="ignore"):
             converted = kept * state.log_weights + (1 - kept) * self.log_prior
         log_weights = np.where(kept < 1, converted, state.log_weights)
@@ -118,8 +117,8 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
 def _in_units(decision: Decision, reward: Real, unit: Array) -> tuple[Decision, Real]:
     """Return the decision's predictions, and the reward, in this unit (…).
 
-    When decisions were made, the unit may have been another: predictions are kept
-    within the rewards that are possible in this one.
+    The unit may have been different when decisions were made. Predictions are clipped
+    to the rewards that are possible in this unit.
     """
     known = unit_or_one(unit)
     if decision.advice is None or np.all(known == 1):

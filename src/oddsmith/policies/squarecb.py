@@ -10,13 +10,13 @@ __all__ = ["SquareCB"]
 
 @dataclass(frozen=True, eq=False)
 class SquareCB(OverOracle):
-    """Inverse gap weighting (Foster and Rakhlin 2020; theory 5.2).
+    """Inverse gap weighting (Foster and Rakhlin 2020; docs/math 5.2).
 
         Pr(a) = 1/(K + Γ (ŷ_b - ŷ_a)) for a ≠ b = argmax ŷ, the rest on b
 
-    `sharpness` is Γ; ŷ comes from Vovk's aggregating algorithm (square loss, eta 2) or
-    the Bayes mixture (log loss). With Γ = 4 sqrt((K-1) T / L) regret is at most
-    sqrt((K-1) T L), L = ln 1/p; the recipe `squarecb` sets it.
+    `sharpness` is Γ. ŷ is the prediction of Vovk's aggregating algorithm (square loss,
+    eta 2) or of the Bayes mixture (log loss). With Γ = 4 sqrt((K-1) T / L), regret is
+    at most sqrt((K-1) T L), L = ln 1/p; the recipe `squarecb` sets it.
 
     >>> import numpy as np
     >>> from oddsmith.experts.external import GivenExperts

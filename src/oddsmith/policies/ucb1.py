@@ -18,8 +18,8 @@ _FEW = 32
 
 @dataclass(frozen=True, eq=False)
 class UCB1(OverArms):
-    """All mass on argmax mean + sqrt(2 ln n / n_a), n rewards in all, n_a of the arm;
-    arms without rewards come first.
+    """Choose argmax mean + sqrt(2 ln n / n_a), where n is the number of all rewards and
+    n_a that of the arm. Arms without rewards come first.
 
     >>> policy = UCB1(3)
     >>> policy.odds(policy.init(), None).propensities

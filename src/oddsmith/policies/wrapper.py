@@ -19,7 +19,7 @@ class PolicyWrapper(Policy):
     """Base class of policies that wrap another one: a subclass is a dataclass with a
     field `policy`. Everything that it does not define comes from the inner policy.
 
-    A wrapper with an `update` of its own folds by it, and promises neither `orderless`
+    A wrapper with its own `update` also uses it in `fold`, and is neither `orderless`
     nor `mergeable`.
     """
 

@@ -152,5 +152,5 @@ def test_yes_and_no_are_coloured_and_numbers_aligned() -> None:
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(od.InvalidInput, match="out must be a folder"):
+    with pytest.raises(od.InvalidInput, match="out must be a writable folder"):
         write(tmp_path / "file" / "index.html", "t", "", [])

@@ -130,7 +130,9 @@ def test_what_is_no_weighted_vote_has_no_judge() -> None:
         is None
     )
     linear: Any = od.LinUCB(dim=2, n_arms=3)
-    with pytest.raises(od.InvalidInput, match=r"may come and go .*got LinUCB"):
+    with pytest.raises(
+        od.InvalidInput, match=r"must support adding and retiring experts .*got LinUCB"
+    ):
         retired(linear, linear.init(), "a")
     with pytest.raises(od.InvalidInput, match="must be what `judge_to_json` wrote"):
         judge_from_json({"gamma": 0.1})

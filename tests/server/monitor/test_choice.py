@@ -102,11 +102,11 @@ def test_where_nothing_is_explored_the_sentence_says_what_it_cannot_see(
         *_, told = play(served, "A1", 3 * SIZE)
         assert (
             "The arms that the policy of 'adviser' would choose are drawn too rarely "
-            "to tell what they earn"
+            "to estimate what they earn"
         ) in told
         assert (
-            "a larger gamma, floors under the odds, or an incumbent that explores "
-            "would show it"
+            "a larger gamma, floors for the propensities, or an incumbent that "
+            "explores would provide the data"
         ) in told
         assert not told.startswith(BADLY)
 

@@ -1,3 +1,4 @@
-"""Shared parts of policies: beliefs, oracles, projections and schedules."""
+"""Shared parts of policies: posteriors, prediction oracles, projections and
+schedules."""
 
 __all__: list[str] = []

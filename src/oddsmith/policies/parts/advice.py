@@ -32,6 +32,6 @@ class ByAdvice(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Explanation:
-        """Explain the odds in this context."""
+        """Explain the propensities in this context."""
         advice = self.advice(state, context, eligible)
         return self.explain_advice(state, advice, context, eligible=eligible, step=step)

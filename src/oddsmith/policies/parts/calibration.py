@@ -1,20 +1,20 @@
 """Online calibration: predictions of experts on the scale of the rewards.
 
-An expert's predictions f have two readings, weighted by the evidence:
+An expert's predictions f are used in two forms, weighted by the evidence for each:
 
     unchanged:    f
     calibrated:   s(a + b (z - mean z)),   z = logit(f),   s the logistic function
 
-The mean is over the eligible arms: the expert predicts the differences of the arms, and
-the rewards determine their level (a) and their scale (b). b is at least 0.02, so the
-order of the arms stays. (a, b) follows a logistic regression, one Newton step per
-reward:
+The mean is over the eligible arms: the expert predicts the differences between arms,
+and the rewards determine their level (a) and their scale (b). b is at least 0.02, so
+that the order of the arms is kept. (a, b) follows a logistic regression, with one
+Newton step per reward:
 
     c = s(a + b d),   d = z - mean z
     H <- m H + (1 - m) H_0 + c (1 - c) (1, d)' (1, d),   (a, b) += (r - c) H^-1 (1, d)
 
-with a memory m of 10,000 rewards, because models go stale. Rewards and predictions are
-in [0, 1], in units of the largest reward so far.
+with a memory m of 10,000 rewards, because models become outdated. Rewards and
+predictions are in [0, 1], in units of the largest reward so far.
 """
 
 from typing import NamedTuple
@@ -37,8 +37,8 @@ class Calibration(NamedTuple):
     """Intercept a and slope b (…, N) of each expert; H (…, N, 3), its entries for a², a
     b and b²; and the log evidence (…, N) that predictions are already calibrated.
 
-    The evidence is a difference of log likelihoods: that of the predictions as they are
-    less that of the calibrated ones.
+    The evidence is a difference of log likelihoods: that of the unchanged predictions
+    minus that of the calibrated ones.
     """
 
     intercept: Array
@@ -56,7 +56,7 @@ class Calibration(NamedTuple):
         """Return the calibration after a reward (…) of an arm with logits z (…, N), at
         this distance from the mean.
 
-        The calibration of an expert without a prediction (NaN) is unchanged.
+        The calibration of an expert without a prediction (NaN) is not changed.
         """
         known = ~np.isnan(z)
         z = np.where(known, z, 0.0)
@@ -91,8 +91,8 @@ class Calibration(NamedTuple):
         return intercept, np.maximum(slope, _LEAST_SLOPE)
 
     def shift(self, z: Array, distance: Array, change: Array) -> "Calibration":
-        """Return the calibration for a reward that is larger by `change` (…), by one
-        more Newton step with the current precision."""
+        """Return the calibration after a reward increased by `change` (…), by one more
+        Newton step with the current precision."""
         known = ~np.isnan(z)
         by_expert = change[..., None]
         distance = np.where(known, distance, 0.0)
@@ -117,7 +117,7 @@ def first_calibration(shape: tuple[int, ...]) -> Calibration:
 
 
 def logits(predictions: Array) -> Array:
-    """Return ln(f / (1 - f)), with f kept away from 0 and 1; NaN stays.
+    """Return ln(f / (1 - f)), with f kept away from 0 and 1; NaN stays NaN.
 
     >>> logits(np.array([0.5, 0.0, np.nan])).round(2)
     array([  0.  , -13.82,    nan])
@@ -128,8 +128,8 @@ def logits(predictions: Array) -> Array:
 
 
 def distances(z: Array, eligible: Bools | None) -> Array:
-    """Return the distances of logits z (…, N, K) from their mean over the eligible arms
-    with a prediction of the expert; NaN stays.
+    """Return the differences of logits z (…, N, K) from their mean over the eligible
+    arms for which the expert has a prediction; NaN stays NaN.
 
     >>> distances(np.array([[1.0, 3.0, np.nan]]), None)
     array([[-1.,  1., nan]])"""
@@ -143,8 +143,8 @@ def distances(z: Array, eligible: Bools | None) -> Array:
 
 
 def calibrated(calibration: Calibration, z: Array, distance: Array) -> Array:
-    """Return the mean of both readings (…, N, K), in [0, 1], of logits z (…, N, K)
-    which are this far from their mean."""
+    """Return the weighted mean of both forms (…, N, K), in [0, 1], for logits z (…, N,
+    K) with these distances from their mean."""
     intercept = calibration.intercept[..., None]
     slope = calibration.slope[..., None]
     trust = calibration.trust[..., None]
@@ -159,6 +159,6 @@ def _logistic(z: Array) -> Array:
 
 
 def _log_likelihood(z: Array, reward: Array) -> Array:
-    """r ln s(z) + (1 - r) ln s(-z) = r z - ln(1 + exp(z))."""
+    """Return r ln s(z) + (1 - r) ln s(-z) = r z - ln(1 + exp(z))."""
     found: Array = reward * z - np.logaddexp(0.0, z)
     return found

@@ -1,15 +1,15 @@
-"""Choices: how much better the best expert's policy is than the best predictor's, with
-an anytime-valid interval.
+"""Choices: the difference between the best expert's policy and the policy of the best
+predictor, with an anytime-valid interval.
 
-Of an expert's vote over the odds, w, both w r and w (1 - r) are at least 0, and their
-means are the reward and the loss of its policy. For X >= 0 and λ in (0, 1), exp(λ (X -
-c) - ψ(λ) (X - c)²) <= 1 + λ (X - c), ψ(λ) = -ln(1 - λ) - λ, c <= 1 (Fan, Grama and Liu
-2015): so sums of X and of (X - c)² bound the sum of means from below, by Ville's
-inequality at all times. A union over the λ, the experts and both sums keeps the level
-for any pair.
+Let w be an expert's vote divided by the propensity. Then w r and w (1 - r) are at least
+0, and their means are the reward and the loss of the expert's policy. For X >= 0 and λ
+in (0, 1), exp(λ (X - c) - ψ(λ) (X - c)²) <= 1 + λ (X - c), ψ(λ) = -ln(1 - λ) - λ, c <=
+1 (Fan, Grama and Liu 2015). So sums of X and of (X - c)² bound the sum of means from
+below at all times, by Ville's inequality. A union bound over the λ, the experts and
+both sums keeps the level for any pair.
 
-Both bounds are lower bounds. So a clipped weight, an arm that cannot be drawn, and an
-arm that was not drawn yet make the interval wider, and never wrong."""
+Both bounds are lower bounds. So a clipped weight, an arm that cannot be drawn, or an
+arm that has not been drawn yet makes the interval wider and never invalid."""
 
 from collections.abc import Sequence
 from math import log
@@ -24,7 +24,7 @@ __all__ = ["CENTRE", "Choices", "LARGEST", "choices_of", "sums_of"]
 
 CENTRE = 0.5
 LARGEST = 2.0**13
-"""The largest importance weight (vote over propensity); larger ones are clipped."""
+"""Largest importance weight (vote divided by propensity); larger ones are clipped."""
 _LAMBDAS = 0.5 ** np.arange(1, 17)
 _COSTS = -np.log1p(-_LAMBDAS) - _LAMBDAS
 _ENOUGH = 100  # number of rewards needed for a statement
@@ -66,8 +66,8 @@ class Choices(NamedTuple):
         """Return a sentence on the result, and another one on hidden policies."""
         if self.n < _ENOUGH:
             return (
-                "Whether the best predictor has the best policy is not told before "
-                f"there are {_ENOUGH} rewards."
+                "Whether the best predictor has the best policy is reported after "
+                f"{_ENOUGH} rewards."
             )
         interval = f"95% at any time: {self.low:.2g} to {self.high:.2g}"
         hidden = self._hidden()
@@ -80,18 +80,18 @@ class Choices(NamedTuple):
         if self.predictor in self.hidden:
             return (
                 f"Whether the best predictor, {self.predictor!r}, has the best policy "
-                f"cannot be told.{hidden}"
+                f"is still open.{hidden}"
             )
         if self.policy == self.predictor:
             seen = f"{self.n:,} rewards say"
             return (
-                f"The best predictor, {self.predictor!r}, has the best policy too, as "
-                f"far as {seen}.{hidden}"
+                f"The best predictor, {self.predictor!r}, also has the best policy, "
+                f"as far as {seen}.{hidden}"
             )
         return (
             f"The policy of {self.policy!r} may earn {self.gap:.2g} more than that of "
             f"the best predictor, {self.predictor!r} ({interval}): {self.n:,} rewards "
-            f"do not decide it.{hidden}"
+            f"are too few to decide.{hidden}"
         )
 
     def _hidden(self) -> str:
@@ -102,17 +102,17 @@ class Choices(NamedTuple):
         if n_more > 0:
             names += f" and {n_more:,} others"
         policies = "policy" if len(self.hidden) == 1 else "policies"
-        verb = "would choose are drawn too rarely to tell what they earn"
+        verb = "would choose are drawn too rarely to estimate what they earn"
         return (
             f" The arms that the {policies} of {names} {verb}: a larger gamma, floors "
-            "under "
-            "the odds, or an incumbent that explores would show it."
+            "for the propensities, or an incumbent that explores would provide the "
+            "data."
         )
 
 
 def sums_of(weights: Array, reward: Array) -> Array:
-    """Return the increments (…, 4, N) of a reward, for votes over odds (…, N): w r,
-    w (1 - r), and their squares about the centre."""
+    """Return the increments (…, 4, N) of a reward, for votes divided by propensities
+    (…, N): w r, w (1 - r), and their squares about the centre."""
     weights = np.minimum(weights, LARGEST)
     earned = weights * reward
     lost = weights * (1 - reward)
@@ -132,9 +132,9 @@ def choices_of(
     """Compare the best policy with that of the expert numbered `predictor`, from sums
     (4, N) of n rewards.
 
-    `present` (N,) are the candidates for the best policy. It is an expert whose policy
-    surely earns more than the predictor's, if there is one; else the expert with the
-    largest weighted mean reward that is not hidden."""
+    `present` (N,) are the candidates for the best policy. If an expert's policy
+    certainly earns more than the predictor's, it is the best; otherwise the best is the
+    expert with the largest weighted mean reward that is not hidden."""
     rows = max(n, 1)
     n_experts = len(names)
     there = np.ones(n_experts, dtype=np.bool_) if present is None else present

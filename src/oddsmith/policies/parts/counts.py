@@ -29,8 +29,8 @@ class CountState(NamedTuple):
 class OverArms(Policy):
     """Base class of policies that count rewards.
 
-    They do not read the context. Sums do not depend on the order of rewards (to
-    rounding).
+    They do not read the context. Sums do not depend on the order of rewards, up to
+    rounding.
     """
 
     n_arms: int
@@ -67,7 +67,7 @@ class OverArms(Policy):
     def update(self, state: CountState, decision: Decision, reward: Real) -> CountState:
         """Add a reward of the drawn arm."""
         arm = decision.number
-        # fast path for one decision, which needs no mask
+        # Fast path for one decision, which needs no mask.
         if isinstance(arm, int) and state.pulls.ndim == 1:
             pulls = state.pulls.copy()
             sums = state.sums.copy()
@@ -102,7 +102,7 @@ class OverArms(Policy):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> ArmExplanation:
-        """Explain the propensities by the belief about each arm; the context does not
+        """Explain the propensities by the posterior of each arm; the context does not
         matter."""
         odds = self.odds(state, context, eligible=eligible, step=step).propensities
         arms = numbered_arms(self.n_arms)

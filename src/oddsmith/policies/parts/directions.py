@@ -1,5 +1,5 @@
-"""Probability that each arm is the best under a shared belief, from fixed quasi-random
-directions."""
+"""Probability that each arm is the best under a shared posterior, from fixed
+quasi-random directions."""
 
 from functools import lru_cache
 
@@ -30,8 +30,9 @@ def shared_best(
     """Return the share of n fixed directions z in which each arm of mean + S z is the
     largest (…, K), S S = covariance.
 
-    A deterministic function of its arguments: approximate Thompson sampling with exact
-    odds, because arms are drawn from the returned odds. Ties share.
+    The result is a deterministic function of the arguments: approximate Thompson
+    sampling with exact propensities, because arms are drawn from the returned values.
+    Tied arms share the probability.
 
     >>> shared_best(np.zeros(2), np.eye(2), None, n=1024, seed=0).round(2)
     array([0.5, 0.5])"""
@@ -45,7 +46,7 @@ def shared_best(
         drawn = np.where(eligible[..., None, :], drawn, -np.inf)
     top = drawn.max(axis=-1, keepdims=True)
     spread = np.sqrt(values[..., -1]) + np.abs(means).max(axis=-1)
-    # count arms as tied if they differ only by rounding
+    # Count arms as tied if they differ only by rounding.
     wins = drawn >= top - 1e-9 * spread[..., None, None]
     shares = wins / wins.sum(axis=-1, keepdims=True)
     mean: Array = shares.mean(axis=-2)
@@ -56,10 +57,10 @@ def best_rows(
     rows: Array, weights: Array, least: Array | None, eligible: Bools | None
 ) -> Array:
     """Return the share of weight vectors (n, d) under which each arm's row (…, K, d)
-    scores highest (…, K), with ties split.
+    scores highest (…, K). Tied arms share it.
 
-    A score is at least that under the weights `least`, if given. What a row gives does
-    not depend on its place.
+    A score is at least that under the weights `least`, if given. The result of a row
+    does not depend on its position.
     """
     scores = row_products(rows, np.ascontiguousarray(weights.T))
     if least is not None:
@@ -77,7 +78,7 @@ def symmetric_root(covariance: Array) -> Array:
 def _root(covariance: Array) -> tuple[Array, Array]:
     """Return S with S S = covariance, and the eigenvalues (…, d)."""
     values, vectors = np.linalg.eigh(covariance)
-    # eigenvalues below this are rounding errors, and their roots would be too large
+    # Eigenvalues below this are rounding errors, and their roots would be too large.
     least = 1e-13 * values[..., -1:]
     values = np.where(values > least, values, 0.0)
     scaled = vectors * np.sqrt(values)[..., None, :]

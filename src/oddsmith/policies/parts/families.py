@@ -15,9 +15,9 @@ class Family(Protocol):
     """Base class of differentiable families of experts f_θ. A subclass defines
     `predict`, `loss` and `gradient`.
 
-    Every leading axis (…) is a batch axis; M parameters are evaluated at once. `total`
-    has a body that goes event by event: a family that can do all events at once
-    overrides it, because most of the time is spent there.
+    Every leading axis (…) is a batch axis; M parameters are evaluated at once. The
+    default `total` processes one event at a time. A family that can process all events
+    at once should override it, because most of the time is spent there.
 
     >>> class Constant(Family):
     ...     def predict(self, theta, features):
@@ -69,8 +69,8 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class LogisticFamily(Family):
-    """f_θ = 1/(1 + exp(-θ·φ)) with log loss ln(1 + exp θ·φ) - r θ·φ, for rewards r in
-    [0, 1].
+    """Logistic experts f_θ = 1/(1 + exp(-θ·φ)) with log loss ln(1 + exp θ·φ) - r θ·φ,
+    for rewards r in [0, 1].
 
     >>> LogisticFamily().predict(np.array([[0.0, 2.0]]), np.eye(2)).round(3)
     array([[0.5  , 0.881]])
@@ -105,8 +105,8 @@ class LogisticFamily(Family):
 
 @dataclass(frozen=True)
 class LinearFamily(Family):
-    """f_θ = θ·φ with square loss (θ·φ - r)²; with a Gaussian prior its posterior is
-    Gaussian (theory 5.7).
+    """Linear experts f_θ = θ·φ with square loss (θ·φ - r)². With a Gaussian prior the
+    posterior is Gaussian (docs/math 5.7).
 
     >>> LinearFamily().loss(np.array([[0.0, 2.0]]), np.array([1.0, 0.5]), 0.5)
     array([0.25])

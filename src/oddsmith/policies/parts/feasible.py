@@ -1,13 +1,13 @@
-"""Ballots within floors, caps and caps of groups.
+"""Ballots within floors and caps of arms, and caps of groups of arms.
 
 Groups of arms are nested or disjoint. The distributions q with
 
     floor_a <= q_a <= cap_a,   Σ_{a in g} q_a <= at_most_g,   Σ_a q_a = 1
 
-are then the bases of a polymatroid, moved by the floors: x = q - floor has the laminar
-constraints x(g) <= at_most_g - floor(g). On such a set the greedy algorithm is optimal
-(Edmonds 1970): raise the arm of the highest value until its cap, or the cap of one of
-its groups, stops it, then the next.
+are then the bases of a polymatroid, shifted by the floors: x = q - floor has the
+laminar constraints x(g) <= at_most_g - floor(g). On such a set the greedy algorithm is
+optimal (Edmonds 1970): raise the arm with the highest value until its cap or the cap of
+one of its groups is reached, then the next arm.
 
 Proof sketch. Let p be feasible, q the greedy result, and a the first arm in order of
 value where they differ: p_a < q_a, as q_a is the most that the arms before it allow.
@@ -16,7 +16,7 @@ them that is full in p (all arms, if none is). Since p(g) >= q(g), some arm b in
 p_b > q_b, and comes after a. Moving a little mass from b to a stays within all bounds,
 does not lower the expected value and brings p closer to q. So q is optimal.
 
-The bounds are the same for all experts and the set is convex: a mixture of feasible
+The bounds are the same for all experts and the set is convex, so a mixture of feasible
 ballots is feasible.
 """
 
@@ -45,9 +45,9 @@ __all__ = ["Limits", "feasible_ballots", "refuse_overlaps"]
 class Limits:
     """The bounds of one call, or of a batch of calls, over its eligible arms.
 
-    `low` and `high` (…, K) bound the arms, both 0 where an arm is not eligible;
-    `at_most` (…, G) bounds the groups whose arms `members` (…, G, K) marks. `labels`
-    name the groups.
+    `low` and `high` (…, K) bound the arms, both 0 for an ineligible arm. `at_most` (…,
+    G) bounds the groups, whose arms are marked in `members` (…, G, K). `labels` name
+    the groups.
     """
 
     low: Array
@@ -62,7 +62,7 @@ class Limits:
         """Return the feasible distribution (…, K) closest to uniform in total
         variation. Mass above caps is spread equally as far as the bounds allow.
 
-        Raises `Infeasible`, naming the bounds, where no distribution is feasible.
+        Raise `Infeasible`, naming the bounds, if no distribution is feasible.
         """
         n_arms = np.add.reduce(self.eligible, axis=-1, keepdims=True)
         even = (self.eligible / n_arms)[..., None, :]
@@ -81,7 +81,7 @@ class Limits:
 
     @property
     def reach_all(self) -> bool:
-        """Return whether the floors leave some mass for arms without a floor."""
+        """Whether the floors leave some probability for arms without a floor."""
         in_groups = _by_group(self.members, self.low)
         full = in_groups >= self.at_most
         in_full_group = (self.members & full[..., None]).any(axis=-2)
@@ -92,9 +92,9 @@ class Limits:
     def restrict(self, eligible: Bools) -> "Limits":
         """Return the bounds over these arms (…, K) only.
 
-        A cap binds while another eligible arm can take what it leaves: the only
-        eligible arm has no cap, and neither has a group that contains all eligible
-        arms.
+        A cap applies only while another eligible arm can take the remaining
+        probability: the only eligible arm has no cap, and neither has a group that
+        contains all eligible arms.
         """
         alone = np.add.reduce(eligible, axis=-1, keepdims=True) == 1
         high = np.where(alone, 1.0, self.high)
@@ -124,9 +124,8 @@ class Limits:
         if not above.any():
             raise Infeasible(
                 "caps must sum to at least 1 over the eligible arms; with "
-                f"{', '.join(self.labels)} they carry {1 - rest.max():.6g}: raise caps "
-                "or "
-                "at_most, or offer arms of other groups"
+                f"{', '.join(self.labels)} they sum to {1 - rest.max():.6g}: raise "
+                "caps or at_most, or offer arms of other groups"
             )
         first = tuple(np.argwhere(above)[0])
         label = self.labels[first[-1]]
@@ -154,10 +153,10 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
     """Return the ballots (…, N, K) within the bounds; a feasible ballot is unchanged.
 
     Each arm gets its floor. The rest goes to the arms of the ballot, as far as the caps
-    allow, and the excess goes to the arms with room that have the highest values (…, N,
-    K); ties share, and an arm without a value (NaN) comes last. A ballot for the arms
-    of the highest value becomes the feasible distribution with the highest expected
-    value. An expert without a vote (a row of 0) has none.
+    allow, and the excess goes to the arms below their caps with the highest values (…,
+    N, K). Tied arms share it, and an arm without a value (NaN) comes last. A ballot for
+    the arms with the highest value becomes the feasible distribution with the highest
+    expected value. An expert without a vote (a row of 0) keeps none.
 
     >>> limits = Limits(
     ...     np.zeros(3),
@@ -241,9 +240,9 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
     and the unassigned mass (…), which is ∞ if the floors exceed 1 or the cap of a
     group.
 
-    The arms that the ballot raises rise together, in proportion, then the best ones
-    with room. Each pass lasts until the first arm or group is full, or the ballot is
-    followed to its end. All arms together are a group, too, whose cap is 1.
+    First the arms of the ballot rise together, in proportion, then the best arms below
+    their caps. Each pass lasts until the first arm or group is full, or the ballot is
+    completely assigned. All arms together also form a group, whose cap is 1.
     """
     ranked = np.where(np.isnan(values), -np.inf, values)
     lift = np.maximum(ballots - limits.low, 0.0)
@@ -253,7 +252,7 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
     room = np.broadcast_to(limits.high - limits.low, shape)
     group_room = at_most - _by_group(members, limits.low)
     excessive = (group_room < -FEASIBLE).any(axis=-1)
-    # share of the ballot that is not yet assigned
+    # Share of the ballot that is not yet assigned.
     unfollowed = np.ones((*shape[:-1], 1))
     while True:
         full = group_room <= ROUNDING
@@ -275,7 +274,7 @@ def _raise(ballots: Array, values: Array, limits: Limits) -> tuple[Array, Array]
             to_full_group,
         )
         step = np.where(follows, np.minimum(step, unfollowed), step)
-        # an infinite step means that no propensity grows any more
+        # An infinite step means that no propensity grows any more.
         step = np.where(step < np.inf, step, 0.0)
         rise = step * rates
         reached = until_full <= step
@@ -297,7 +296,7 @@ def _with_all_arms(limits: Limits) -> tuple[Bools, Array]:
 
 
 def _times(room: Array, rates: Array) -> Array:
-    """Return how long each room lasts at its rate; ∞ for a rate of 0."""
+    """Return the time until each distance is used up at its rate, ∞ for a rate of 0."""
     shape = np.broadcast_shapes(room.shape, rates.shape)
     times = np.full(shape, np.inf)
     with np.errstate(over="ignore"):

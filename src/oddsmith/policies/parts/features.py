@@ -1,5 +1,5 @@
-"""The features of linear policies: arrays unchanged, contexts with names through a
-schema."""
+"""Features of linear policies: arrays are used unchanged, contexts with names are
+encoded by a schema."""
 
 from collections.abc import Sequence
 
@@ -33,15 +33,15 @@ def checked_dim(dim: object, *schemas: object) -> int:
         size = int(dim)
     if size < (0 if widths else 1):
         raise InvalidInput(
-            "dim must be a whole number of at least 1, or left out beside a schema; "
-            f"got {dim!r}"
+            "dim must be a whole number of at least 1, or left out if there is a "
+            f"schema; got {dim!r}"
         )
     if not widths:
         return size
     total = sum(widths)
     if size not in (0, total + 1):
         raise InvalidInput(
-            f"dim must be left out beside a schema, which has {total} numbers "
+            f"dim must be left out if there is a schema, which has {total} numbers "
             f"and a 1; got {dim}"
         )
     return total + 1
@@ -53,7 +53,8 @@ def read_features(
     """Return the context as float64 (…, dim). A schema encodes missing numbers as 0 and
     appends a 1.
 
-    Of an offer, a row for each arm: the numbers of the context, then those of the arm.
+    For an offer, return a row for each arm: the numbers of the context, then those of
+    the arm.
 
     >>> read_features({"age": None}, Schema(numbers=("age",)))
     array([0., 1.])
@@ -95,8 +96,8 @@ def feature_names(dim: int, *schemas: Schema | None) -> tuple[str, ...]:
 def named_weights(
     arms: Sequence[str] | None, columns: Sequence[str], means: Array, sds: Array
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """Return means and standard deviations (G, d) by arm and column; under "all arms"
-    if the arms share a belief.
+    """Return means and standard deviations (G, d) by arm and column, or under "all
+    arms" if the arms share one posterior.
 
     >>> named_weights(["a", "b"], ["age"], np.array([[0.5]]), np.array([[1.0]]))
     {'all arms': {'age': (0.5, 1.0)}}

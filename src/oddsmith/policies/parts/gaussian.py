@@ -1,4 +1,4 @@
-"""Gaussian beliefs about weight vectors, one shared by all arms or one per arm, with
+"""Gaussian posteriors of weight vectors, one shared by all arms or one per arm, with
 rank-one updates in place."""
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ class GaussianState(NamedTuple):
 
 
 class View(NamedTuple):
-    """The belief about each arm: features (…, K, d), mean of θ·φ (…, K), and Σφ (…, K,
-    d)."""
+    """The posterior of each arm in a context: features (…, K, d), mean of θ·φ (…, K),
+    and Σφ (…, K, d)."""
 
     features: Array
     means: Array
@@ -53,7 +53,7 @@ class View(NamedTuple):
 
     @property
     def covariance(self) -> Array:
-        """Return the covariance (…, K, K) of all arms' θ·φ under one shared belief."""
+        """Covariance (…, K, K) of all arms' θ·φ under one shared posterior."""
         covariance: Array = np.einsum("...kd,...jd->...kj", self.features, self.spread)
         return covariance
 
@@ -63,7 +63,7 @@ def shared_weights(state: Any) -> Array:
     without batch axes."""
     if state.mean.ndim != 2:
         raise InvalidInput(
-            "arms that come with the call need a state without batch axes; got "
+            "arms that are passed in the call need a state without batch axes; got "
             f"{state.mean.shape[:-2]}"
         )
     shared: Array = state.mean[0]
@@ -74,15 +74,15 @@ def shared_weights(state: Any) -> Array:
 class OverFeatures(Policy):
     """Base class of linear policies.
 
-    With `n_arms` given every arm has a weight vector of its own (disjoint) and the
-    context is (…, d). With n_arms None one vector is shared and the context is a row of
-    features for each arm, (…, K, d). With a `schema`, which then determines `dim`,
-    contexts are dicts, rows of data frames or frames (a row for each arm where a vector
-    is shared): missing numbers are 0, a missing category has no place, and a 1 comes
-    last. Where a vector is shared, arms may come with the call: a row is the numbers of
-    the context, then the numbers of the arm's features by `arm_schema`. `update` writes
-    in place. Rank-one updates keep their digits while features² · rewards / ridge stays
-    below some 1e10.
+    With `n_arms`, every arm has its own weight vector and the context is (…, d). With
+    n_arms None, all arms share one vector and the context is a row of features for each
+    arm, (…, K, d). With a `schema`, which then determines `dim`, contexts are dicts,
+    rows of data frames, or data frames with a row for each arm if a vector is shared.
+    Missing numbers are encoded as 0, a missing category as zeros, and the last feature
+    is 1. If a vector is shared, arms may be passed in the call: a row then contains the
+    numbers of the context, followed by those of the arm's features, encoded by
+    `arm_schema`. `update` modifies the state in place. Rank-one updates stay accurate
+    while features² · rewards / ridge is below about 1e10.
     """
 
     dim: int = 0
@@ -103,7 +103,8 @@ class OverFeatures(Policy):
             whole("n_arms", self.n_arms)
             if self.arm_schema is not None:
                 raise InvalidInput(
-                    "arm_schema is for arms that come with the call: leave n_arms out"
+                    "arm_schema is for arms that are passed in the call: leave "
+                    "n_arms out"
                 )
         number("ridge", self.ridge, low=1e-12, high=1e100)
 
@@ -121,7 +122,7 @@ class OverFeatures(Policy):
     def view(
         self, state: GaussianState, context: Context, eligible: Bools | None
     ) -> View:
-        """Return the belief about every arm in this context."""
+        """Return the posterior of every arm in this context."""
         features = self.features(context)
         check_eligible(eligible, self.n_arms or features.shape[-2])
         if isinstance(context, AnyOffer):
@@ -197,8 +198,8 @@ class OverFeatures(Policy):
     def drawn_belief(
         self, state: GaussianState, decision: Decision
     ) -> tuple[Any, Array, Array, Array]:
-        """Return the index of the drawn arm's belief, its features φ (B, d), mean θ·φ
-        (B,) and Σφ (B, d), with flattened batch axes."""
+        """Return the index of the drawn arm's posterior, its features φ (B, d), mean
+        θ·φ (B,) and Σφ (B, d), with flattened batch axes."""
         place, phi = self.place(decision, state.mean)
         n = len(phi)
         means = state.mean.reshape(n, -1, self.dim)
@@ -208,12 +209,12 @@ class OverFeatures(Policy):
         return place, phi, mean, spread
 
     def place(self, decision: Decision, mean: Array) -> tuple[Any, Array]:
-        """Return the index of the drawn arm's belief in a state with means (B, G, d),
-        and its features φ (B, d)."""
+        """Return the index of the drawn arm's posterior in a state with means (B, G,
+        d), and its features φ (B, d)."""
         arms = np.asarray(decision.number, dtype=np.int64)
         batch = mean.shape[:-2]
         question = decision.question
-        # learning needs only the features of the drawn arm
+        # Learning needs only the features of the drawn arm.
         if isinstance(question, Offer):
             features = self.features(question.only(int(arms)))
             first = np.zeros(1, np.int64)
@@ -248,7 +249,7 @@ class OverFeatures(Policy):
         mean = state.mean.reshape(n, -1, self.dim)
         covariance = state.covariance.reshape(n, -1, self.dim, self.dim)
         mean[place] += step[:, None] * spread
-        # an outer product of one vector is exactly symmetric
+        # An outer product of one vector is exactly symmetric.
         root = np.sqrt(shrink)[:, None] * spread
         covariance[place] -= root[:, :, None] * root[:, None, :]
         return GaussianState(state.mean, state.covariance, state.learnt + 1)

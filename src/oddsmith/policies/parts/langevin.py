@@ -1,4 +1,4 @@
-"""Langevin moves (MALA), which diversify particles and leave the posterior
+"""Langevin moves (MALA), which make particles more diverse and leave the posterior
 unchanged."""
 
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from oddsmith.policies.parts.families import Family
 
 __all__ = ["Target", "sweep"]
 
-# optimal acceptance rate of Langevin proposals (Roberts and Rosenthal 1998)
+# Optimal acceptance rate of Langevin proposals (Roberts and Rosenthal 1998).
 _ACCEPTANCE = 0.574
-# change of the log step per unit of acceptance: large, because a sweep has few moves to
-# adapt the step
+# Change of the log step per unit of acceptance. It is large, because a sweep has few
+# moves to adapt the step.
 _GAIN = 2.0
 # Limits of the step. With step 2, a proposal for a Gaussian target with the particles'
 # covariance does not depend on the current point.
@@ -24,7 +24,8 @@ class Target(NamedTuple):
     """The unnormalised density N(θ; mean, precision⁻¹) · exp(-Σ_s weight_s ℓ_θ(φ_s,
     r_s)).
 
-    `mean` (d,), `precision` (d, d), `phi` (n, d), `rewards` (n,), `weight` (n,).
+    Shapes: `mean` (d,), `precision` (d, d), `phi` (n, d), `rewards` (n,), `weight`
+    (n,).
     """
 
     family: Family
@@ -57,8 +58,8 @@ def sweep(
         θ' = θ + (h/2) L Lᵀ ∇ ln π(θ) + √h L z,   z ~ N(0, I),
         accepted with min(1, π(θ') q(θ | θ') / π(θ) q(θ' | θ))
 
-    All particles share the step h, which goes up or down after each move towards an
-    acceptance of 0.574.
+    All particles share the step h, which is adapted after each move towards an
+    acceptance rate of 0.574.
 
     >>> from oddsmith.policies.parts.families import LinearFamily
     >>> standard = Target(
@@ -82,7 +83,7 @@ def sweep(
     n, d = theta.shape
     root = np.linalg.cholesky(covariance)
     low, high = _STEPS
-    # optimal step for a Gaussian target with this covariance
+    # Optimal step for a Gaussian target with this covariance.
     step = min(high, 2.72 * d ** (-1 / 3))
     density, gradient = target.log_density(theta)
     drift = gradient @ root

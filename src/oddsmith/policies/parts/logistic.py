@@ -1,4 +1,4 @@
-"""Logistic beliefs by Laplace's approximation, one reward at a time."""
+"""Logistic posteriors by Laplace's approximation, one reward at a time."""
 
 from dataclasses import dataclass
 
@@ -14,17 +14,17 @@ __all__ = ["OverLogistic", "laplace_step", "sigmoid"]
 def laplace_step(
     score: Array, variance: Array, reward: Array, eta: float
 ) -> tuple[Array, Array]:
-    """(s, h): the mode of N(θ; m, Σ) exp(-η log loss) is m + s Σφ, and η h the
-    curvature there; φ·m, φ'Σφ given.
+    """Return (s, h) such that the mode of N(θ; m, Σ) exp(-η log loss) is m + s Σφ and
+    the curvature there is η h, given φ·m and φ'Σφ.
 
-    The mode lies on the line m + s Σφ, and s solves s = η (r - σ(φ·m + s φ'Σφ)): one
-    number, by Newton's steps.
+    The mode lies on the line m + s Σφ, and s solves s = η (r - σ(φ·m + s φ'Σφ)), a
+    single number, by Newton's method.
 
     >>> s, h = laplace_step(np.array([0.0]), np.array([1.0]), np.array([1.0]), 1.0)
     >>> s.round(4), h.round(4)
     (array([0.4011]), array([0.2402]))
     """
-    # bracket for s, because σ is between 0 and 1
+    # Bracket for s, because σ is between 0 and 1.
     low = eta * (reward - 1)
     high = eta * reward
     s = (low + high) / 2
@@ -40,19 +40,19 @@ def laplace_step(
         low = np.where(excess < 0, s, low)
         high = np.where(excess < 0, high, s)
         newton = s - step
-        # if Newton's steps do not shrink, bisect the bracket instead
+        # If Newton's steps do not shrink, bisect the bracket instead.
         slow = size > last / 2
         last = np.where(slow, high - low, size)
         outside = (newton <= low) | (newton >= high)
         following = np.where(slow | outside, (low + high) / 2, newton)
-        # do not change converged rows while other rows of the batch continue
+        # Do not change converged rows while other rows of the batch continue.
         s = np.where(done, s, following)
     p = sigmoid(score + s * variance)
     return s, p * (1 - p)
 
 
 def sigmoid(x: Array) -> Array:
-    """1/(1 + exp(-x)), without overflow.
+    """Return 1/(1 + exp(-x)) without overflow.
 
     >>> sigmoid(np.array([0.0, -1e4]))
     array([0.5, 0. ])
@@ -62,12 +62,12 @@ def sigmoid(x: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OverLogistic(OverFeatures):
-    """Base class for a belief N(mean, covariance). Each reward moves the mean to the
+    """Base class for a posterior N(mean, covariance). Each reward moves the mean to the
     mode and adds the curvature there to the precision."""
 
     eta: float = 1.0
 
-    # the order of rewards matters, because each one updates an approximation
+    # The order of rewards matters, because each one updates an approximation.
     orderless = False
     scale = "log-odds"
 
@@ -78,8 +78,8 @@ class OverLogistic(OverFeatures):
     def update(
         self, state: GaussianState, decision: Decision, reward: Real
     ) -> GaussianState:
-        """Apply Laplace's approximation for one reward: the exact mode given the belief
-        so far, then the curvature there (rank one)."""
+        """Apply Laplace's approximation for one reward: the exact mode given the
+        current posterior, then the curvature there (rank one)."""
         place, phi, mean, spread = self.drawn_belief(state, decision)
         variance = (phi * spread).sum(axis=-1)
         rewards = np.asarray(reward, dtype=np.float64).reshape(-1)

@@ -29,7 +29,8 @@ class OverOracle(MultiplicativeWeights):
     """Base class of policies that turn one prediction per arm into propensities by a
     rule, which the subclass defines.
 
-    The oracle weighs experts by its own loss; the advice is their predictions.
+    The oracle weighs experts by its own loss, and the advice contains their
+    predictions.
     """
 
     sharpness: float
@@ -94,7 +95,7 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     top = awake.max(axis=-2, keepdims=True)
     weights = np.exp(awake - np.where(np.isfinite(top), top, 0.0))
     total = weights.sum(axis=-2, keepdims=True)
-    # avoid dividing by 0; arms without weight are dropped below
+    # Avoid dividing by 0. Arms without weight are dropped below.
     shares = weights / np.where(total > 0, total, 1.0)
     shares = np.where(total > 0, shares, 1.0)
     means = oracle(shares, np.where(opinions, predictions, 0.0))
@@ -107,7 +108,7 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
 
 
 def mixture(weights: Array, predictions: Array) -> Array:
-    """Σ_i w_i f_i (…, K): the Bayes mixture's mean.
+    """Return Σ_i w_i f_i (…, K), the mean of the Bayes mixture.
 
     >>> mixture(np.array([[0.25], [0.75]]), np.array([[0.2, 0.6], [0.6, 0.2]]))
     array([0.5, 0.3])
@@ -117,8 +118,8 @@ def mixture(weights: Array, predictions: Array) -> Array:
 
 
 def vovk(weights: Array, predictions: Array) -> Array:
-    """(1 + g(0) - g(1))/2 with g(y) = -½ ln Σ_i w_i exp(-2 (f_i - y)²): mixable at eta
-    2, regret ln(1/p)/2.
+    """Return (1 + g(0) - g(1))/2 with g(y) = -½ ln Σ_i w_i exp(-2 (f_i - y)²), Vovk's
+    prediction: mixable at eta 2, with regret ln(1/p)/2.
 
     >>> vovk(np.array([[1.0]]), np.array([[0.3, 0.9]]))
     array([0.3, 0.9])
@@ -129,8 +130,8 @@ def vovk(weights: Array, predictions: Array) -> Array:
 
 
 def _log_mean(weights: Array, gap: Array) -> Array:
-    """Return ln Σ_i w_i exp(-2 gap_i²) (…, K), shifted by the nearest expert that has
-    weight."""
+    """Return ln Σ_i w_i exp(-2 gap_i²) (…, K), computed relative to the nearest expert
+    that has weight."""
     exponent = np.where(weights > 0, -2 * gap**2, -np.inf)
     top = exponent.max(axis=-2, keepdims=True)
     terms = weights * np.exp(exponent - top)

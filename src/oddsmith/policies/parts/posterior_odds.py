@@ -1,5 +1,5 @@
-"""Propensities of Thompson sampling with features: quadrature for independent beliefs,
-fixed directions for a shared one."""
+"""Propensities of Thompson sampling with features: quadrature for independent
+posteriors, fixed directions for a shared one."""
 
 from dataclasses import dataclass
 
@@ -29,10 +29,11 @@ __all__ = ["OverPosterior"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OverPosterior(OverFeatures):
-    """Pr(a) = probability that θ_a·φ is the largest under θ ~ N(mean, width²
-    covariance), mixed with gamma.
+    """Draw each arm with the probability that its θ_a·φ is the largest under θ ~
+    N(mean, width² covariance), mixed with gamma.
 
-    gamma None is 0 for a belief for each arm, and 0.01 for a shared one.
+    The default of gamma is 0 if each arm has its own posterior, and 0.01 for a shared
+    one.
     """
 
     width: float = 1.0

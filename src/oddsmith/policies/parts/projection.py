@@ -14,7 +14,7 @@ __all__ = [
     "sums",
 ]
 
-_FEW = 64  # up to so many arms, Python floats are faster than arrays
+_FEW = 64  # up to this many arms, Python floats are faster than arrays
 FEASIBLE = 1e-12  # tolerance for the sum of bounds and the sum of propensities
 ROUNDING = 1e-14  # a smaller distance to a bound, or to 1, counts as 0
 
@@ -25,12 +25,12 @@ def project(
     """Return the distribution within the bounds closest to `propensities` (…, K):
     clip(λ p, floor, cap) with sum 1.
 
-    That form minimises KL(q, p) and KL(p, q) alike. Odds of 0 count as equal and
-    infinitely small: they get mass beyond their floor only once every other arm is at
-    its cap. An arm that is not eligible gets 0, and one that is eligible alone gets 1,
-    whatever its cap. Arms are fixed at a bound one after the other and the others share
-    the rest in proportion (Bitran and Hax 1981), so there is no λ, which may be beyond
-    floats: exact to rounding for all odds.
+    This form minimises both KL(q, p) and KL(p, q). Propensities of 0 count as equal and
+    infinitely small: they get more than their floor only once every other arm is at its
+    cap. An ineligible arm gets 0, and a single eligible arm gets 1 even if its cap is
+    smaller. Arms are fixed at a bound one after the other, and the others share the
+    rest in proportion (Bitran and Hax 1981). So λ, which may exceed the range of
+    floats, is never computed, and the result is exact to rounding.
 
     >>> project(
     ...     np.array([0.7, 0.3, 0.0]),
@@ -57,7 +57,8 @@ def project(
 
 
 def _shared(base: Array, low: Array, high: Array) -> Array:
-    """clip(λ base, low, high) with Σ = 1 (…, K); arms without base stay at `low`."""
+    """Return clip(λ base, low, high) with sum 1 (…, K). Arms without base stay at
+    `low`."""
     free = base > 0
     odds = low
     while True:
@@ -83,8 +84,8 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
 
 
 def sums(values: Array) -> Array:
-    """Sum over arms (…, 1) from first to last, in the order of a plain loop: a row and
-    a batch give the same bits."""
+    """Sum over arms (…, 1) from first to last, in the order of a plain loop, so that a
+    row and a batch give the same bits."""
     running: Array = np.add.accumulate(values, axis=-1)
     return running[..., -1:]
 
@@ -180,10 +181,11 @@ def project_groups(
     """Project one row (K,) to feasible bounds with caps on groups of arms.
 
     `members` (G, K) marks the arms of groups that are nested or disjoint, and `at_most`
-    (G,) are their caps. A group whose share is too large without its cap gets exactly
-    its cap: what other groups give up can only raise its share. Its arms are projected
-    by themselves and the others share the rest, until no group has too much. Inner
-    groups come first; an outer one that is still too large projects them again.
+    (G,) contains their caps. A group whose share is too large without its cap gets
+    exactly its cap, because what other groups lose can only increase its share. Its
+    arms are projected separately and the others share the rest, until no group has too
+    much. Inner groups come first; an outer group that is still too large projects them
+    again.
 
     >>> members = np.array([[True, True, False]])
     >>> odds = np.array([0.6, 0.3, 0.1])
