@@ -303,6 +303,29 @@ def test_drawn_odds_need_a_floor() -> None:
     assert "floor" in found.refused
     (found,) = score_metrics(log, {"new": [0, 1, 0]}, [1, 0, 0], floor=0.33)
     assert found.outcome == "better"
+    (found,) = score_metrics(log, {"new": [0, 1, 0]}, [1, 0, 0], floor=0.4)
+    assert "at most the smallest propensity of the log, 0.33" in found.refused
+
+
+def test_a_metric_that_cannot_be_scored_refuses_alone() -> None:
+    """No orders: their ratio has no value, and other metrics have theirs."""
+    log = shop_log(400)
+    columns = log.columns() | {"metric": log.metric * [1, 0, 1]}  # type: ignore[operator]
+    none = Log(**columns, metrics=log.metrics, arms=log.arms)
+    ratio = Metric("order_value", ratio=("revenue", "orders"))
+    found = score(none, ratio, REVENUE, interval="one_look")
+    assert "positive denominator" in found[0].refused
+    assert found[1].outcome != "refused"
+
+
+def test_the_largest_amounts_have_intervals() -> None:
+    log = shop_log(400)
+    columns = log.columns() | {"metric": log.metric * 1e98}  # type: ignore[operator]
+    large = Log(**columns, metrics=log.metrics, arms=log.arms)
+    (found,) = score(large, Metric("revenue", cap=5e99), interval="one_look")
+    (small,) = score(log, REVENUE, interval="one_look")
+    assert found.difference.low == pytest.approx(1e98 * small.difference.low)
+    assert found.lift.high == pytest.approx(small.lift.high)
 
 
 @pytest.mark.parametrize("interval", ["anytime", "one_look"])

@@ -34,6 +34,8 @@ LiftScale: TypeAlias = Literal["log", "linear"]
 LIFT_SCALES: tuple[LiftScale, ...] = ("log", "linear")
 """Scales on which the interval of a lift is symmetric."""
 
+_LARGEST_LOG = 700.0
+
 
 class Effect(NamedTuple):
     """An estimate with its interval; `standard_error` is NaN for anytime-valid
@@ -162,7 +164,9 @@ def mean_lift(
     )
     relative_control = WeightedMean(1.0, control_terms, control.effective_size)
     error = _standard_error(relative_target.terms - relative_control.terms)
-    factor = float(np.exp(_quantile(relative_target, relative_control, level) * error))
+    reach = _quantile(relative_target, relative_control, level) * error
+    # exp overflows above 709
+    factor = float(np.exp(reach)) if reach < _LARGEST_LOG else float("inf")
     return Effect(ratio - 1, ratio / factor - 1, ratio * factor - 1, ratio * error)
 
 
@@ -176,6 +180,7 @@ def _quantile(target: WeightedMean, control: WeightedMean, level: float) -> floa
     from scipy.stats import t
 
     variances = np.array([target.variance, control.variance])
+    variances /= max(variances.max(), 1e-300)  # squares of variances may overflow
     sizes = np.array([target.effective_size, control.effective_size])
     parts = variances**2 / (sizes - 1)
     degrees = np.inf

@@ -31,6 +31,7 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, Ints, number
 from oddsmith.core.decision import LEAST_PROPENSITY
+from oddsmith.core.errors import InvalidInput
 from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import MeanBets, Sums, running_bound
 from oddsmith.evaluation.terms import PolicyRows
@@ -176,6 +177,12 @@ def pair_drawn_odds(
     """
     number("floor", floor, low=0, high=1, open_low=True)
     rows = len(arm)
+    smallest = propensity.min(initial=1.0)
+    if smallest < floor * (1 - 1e-9):
+        raise InvalidInput(
+            f"floor must be at most the smallest propensity of the log, {smallest:g}; "
+            f"got {floor:g}"
+        )
     if barred is None:
         barred = np.zeros(target.shape, np.bool_)
     if control is None:

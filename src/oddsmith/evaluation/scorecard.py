@@ -187,6 +187,11 @@ def score_metrics(
     by_name = {metric.name: metric for metric in metrics}
     is_compared = compared_rows(log)
     excluded_rows = int((~is_compared).sum())
+    if excluded_rows == len(log):
+        raise InvalidInput(
+            "a scorecard needs rows that compare target and control; got none, because "
+            "the column holdout is 1 (after the end of the experiment) or missing"
+        )
     if excluded_rows:
         targets = {name: _odds_at(odds, is_compared) for name, odds in targets.items()}
         control = _odds_at(control, is_compared)
@@ -339,7 +344,11 @@ def _score(log: Log, pair: _Pair, question: _Question) -> MetricResult:
     refused = "; ".join(pair.broken.values())
     means = None
     if not refused:
-        means = _Means.of(pair, capped, denominator, known)
+        try:
+            means = _Means.of(pair, capped, denominator, known)
+        except InvalidInput as error:
+            refused = str(error)
+    if means is not None:
         uncapped = _uncapped(pair, amounts, denominator, known)
         result = result._replace(
             target_value=means.target.value,
