@@ -155,6 +155,16 @@ class Experts:
         data."""
         return np.zeros(len(self.names), dtype=np.bool_)
 
+    def online(self) -> Bools:
+        """Return which experts (N,) learn online: they predict each row of a log before
+        they learn it."""
+        return np.full(len(self.names), self.learns)
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        """Return sentences about the experts' votes, for explanations (of a state
+        without batch axes)."""
+        return ()
+
     def prediction_bounds(self, state: State) -> Array | None:
         """Return the lower and upper limit (N, 2) to which predictions are clipped,
         ±inf for unclipped experts; None if none is clipped."""

@@ -352,6 +352,9 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             arms = numbered_arms(n_arms)
         voting_weights = weights.awake_weights(state.log_weights, ballots)
         propensities = weights.mix(state.log_weights, ballots, gamma, eligible, uniform)
+        notes: tuple[str, ...] = ()
+        if state.log_weights.ndim == 1:
+            notes = self.experts.notes(state.experts)
         return Explanation(
             names=self.experts.names,
             arms=arms,
@@ -361,6 +364,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
             ballots=ballots,
             uniform=gamma[..., None] * even,
             propensities=propensities,
+            notes=notes,
         )
 
     def _gamma(self, state: ExpertState, step: Step) -> Real:

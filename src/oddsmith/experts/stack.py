@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -84,6 +85,13 @@ class StackedExperts(Experts):
     def follows_log(self, state: State) -> Bools:
         pairs = zip(self.banks, state, strict=True)
         return np.concatenate([bank.follows_log(own) for bank, own in pairs])
+
+    def online(self) -> Bools:
+        return np.concatenate([bank.online() for bank in self.banks])
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        pairs = zip(self.banks, state, strict=True)
+        return tuple(chain.from_iterable(bank.notes(own) for bank, own in pairs))
 
     def prediction_bounds(self, state: State) -> Array | None:
         parts = list[Array]()

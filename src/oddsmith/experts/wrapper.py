@@ -53,6 +53,12 @@ class Wrapper(Experts):
     def follows_log(self, state: State) -> Bools:
         return self.experts.follows_log(state)
 
+    def online(self) -> Bools:
+        return self.experts.online()
+
+    def notes(self, state: State) -> tuple[str, ...]:
+        return self.experts.notes(state)
+
     def prediction_bounds(self, state: State) -> Array | None:
         return self.experts.prediction_bounds(state)
 

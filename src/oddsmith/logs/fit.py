@@ -83,7 +83,8 @@ class Fit:
     `learnt` is the number of rewards, and `waiting` the number of rows without one.
     `kinds` are the kinds of the logs. `floor` is the smallest propensity of an eligible
     arm in any row (NaN if not all are known). `computed` is the number of rows that
-    lacked predictions of some expert, which then predicted again.
+    lacked predictions of some expert that does not learn online; it then predicted
+    again.
     """
 
     state: State = field(repr=False)
@@ -241,7 +242,7 @@ def _fit_parts(
                     else:
                         held_out.compare(state, block)
                         state = _fold(policy, state, None, block, places, bar)
-            counts = _count(log, known, computed=not complete(places))
+            counts = _count(log, known, computed=_fixed_experts_lack(policy, places))
             if by_place and batch.offered is not None:
                 arms = None if batch.arms is None else tuple(batch.arms)
                 counts = counts._replace(arms=frozenset([arms]))
@@ -301,6 +302,15 @@ def _fold(
         if bar is not None:
             bar.advance()
     return state
+
+
+def _fixed_experts_lack(policy: Policy, places: Places) -> bool:
+    """Return whether the log lacks predictions of an expert that does not learn online.
+    One that does predicts each row before it learns it."""
+    if policy.bank is None:
+        return False
+    pairs = zip(policy.bank.online(), places, strict=True)
+    return any(place is None and not is_online for is_online, place in pairs)
 
 
 def _count(log: Log, known: Log, *, computed: bool) -> "_Counts":

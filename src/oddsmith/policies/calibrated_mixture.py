@@ -389,10 +389,11 @@ class CalibratedMixture(ByAdvice, OverExperts):
         )
 
     def notes(self, state: MixtureState) -> tuple[str, ...]:
-        """Return a sentence about the calibration and the cost of each expert (for a
-        state without batch axes)."""
+        """Return a sentence about the calibration and the cost of each expert, and the
+        experts' own notes (for a state without batch axes)."""
+        own = self.experts.notes(state.experts)
         if not state.learnt:
-            return ()
+            return own
         calibration = state.calibration
         per_thousand = 1000 * float(state.unit) / state.learnt
         best = float(state.totals.max())
@@ -409,7 +410,7 @@ class CalibratedMixture(ByAdvice, OverExperts):
                 f"{name}: {reading}; its choices cost an estimated {cost:.3g} of "
                 "reward per 1,000 decisions, compared with the best member"
             )
-        return tuple(lines)
+        return (*lines, *own)
 
     def _with_average(
         self,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import oddsmith as od
+from oddsmith.experts.functions import FunctionExperts
 from oddsmith.experts.learners.features import Curves
 from oddsmith.experts.learners.protocol import LearnerInput
 from oddsmith.experts.learners.warm_start import (
@@ -257,3 +258,30 @@ def test_a_model_that_is_right_leads_after_a_log_that_shows_it() -> None:
     policy = od.auto(models=models, size="small")
     fit = od.fit_log(policy, log_of(2_000, 0.5, seed=10))
     assert value_of(policy, fit.state) > 0.095
+
+
+def test_only_fixed_experts_are_reported_to_predict_again() -> None:
+    log = log_of(40, 0.9, seed=4)
+    truth = FunctionExperts(
+        {"truth": lambda context: TRUTH[DEVICES.index(context["device"])]}, ARMS
+    )
+    assert od.fit_log(od.auto(ARMS), log).computed == 0
+    fit = od.fit_log(od.auto(ARMS, models=truth), log)
+    assert fit.computed == 40
+    assert "predicted now" in str(fit)
+
+
+@pytest.mark.parametrize(
+    "models", [None, FunctionExperts({"half": lambda context: [0.5, 0.5]}, ARMS)]
+)
+def test_explanations_show_the_shares_of_the_three_votes(models: Any) -> None:
+    policy = od.auto(ARMS, models=models)
+    state = od.fit_log(policy, log_of(200, 0.9, seed=5)).state
+    context = {"device": "phone"}
+    experts = state.experts if models is None else state.experts[1]
+    optimistic, cautious, logging = experts.warm_start.shares()
+    note = policy.explain(state, context).notes[-1]
+    shares = f"{optimistic:.0%}|{cautious:.0%}|{logging:.0%}".split("|")
+    places = [note.index(share) for share in shares]
+    assert places == sorted(places)
+    assert not policy.explain(policy.init(), context).notes

@@ -243,6 +243,19 @@ class LearnerBank(Experts):
     def follows_log(self, state: State) -> Bools:
         return np.full(len(self.names), state.warm_start.is_active)
 
+    def notes(self, state: State) -> tuple[str, ...]:
+        """Return the shares of the three votes after a log, while votes are mixed."""
+        warm_start: WarmStart = state.warm_start
+        if not warm_start.has_policy:
+            return ()
+        optimistic, cautious, logging = warm_start.shares()
+        return (
+            f"{self.names[-1]}: learned from a log, so each vote of the learners is a "
+            f"mixture: {optimistic:.0%} for the largest optimistic estimate, "
+            f"{cautious:.0%} for the largest cautious estimate, and {logging:.0%} for "
+            "the choice of the logging policy",
+        )
+
     def compare_votes(
         self, state: State, decision: Decision, reward: Real
     ) -> WarmStart:
