@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from oddsmith.server.experiment.news import LongPolls, PositionWaiters
+from oddsmith.server.experiment.follower import PositionWaiters
 from oddsmith.server.experiment.start import open_experiments
-from oddsmith.server.experiment.threads import Busy
+from oddsmith.server.experiment.threads import Busy, LongPolls
 from oddsmith.server.http.app import make_app
 from oddsmith.server.http.keys import create
 from oddsmith.server.http.rates import Rate

@@ -13,7 +13,7 @@ from oddsmith.evaluation.draws import ALARM, StandingBets, standing_bets
 from oddsmith.server.fold.fold import FoldState, roster_change, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
-from oddsmith.server.statistics.calibration import Calibration
+from oddsmith.server.statistics.checks import Calibration
 from oddsmith.server.store import DecisionMade, ExpertChange, Reward
 from oddsmith.server.store.protocol import Late
 from server.fold.memory import Memory

@@ -18,7 +18,7 @@ from oddsmith.server.fold.fold import FoldState, roster_change
 from oddsmith.server.fold.fold import save_snapshot as keep
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
-from oddsmith.server.statistics.choices import ChoiceSums
+from oddsmith.server.statistics.checks import ChoiceSums
 from oddsmith.server.store import DecisionMade, Event, ExpertChange, Reward
 from oddsmith.server.store.protocol import Draw, Late
 from server.fold.memory import Memory

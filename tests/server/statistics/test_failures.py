@@ -9,10 +9,8 @@ import pytest
 
 from oddsmith.server.audit import doctor, export, verify
 from oddsmith.server.statistics import every
-from oddsmith.server.statistics.arm_names import NamedArms
-from oddsmith.server.statistics.arms import ArmCounts
-from oddsmith.server.statistics.calibration import Calibration
-from oddsmith.server.statistics.checks import Checks
+from oddsmith.server.statistics.arms import ArmCounts, NamedArms
+from oddsmith.server.statistics.checks import Calibration, Checks
 from oddsmith.server.statistics.history import History
 from oddsmith.server.statistics.series import Series
 from oddsmith.server.statistics.values import Values

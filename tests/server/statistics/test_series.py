@@ -15,10 +15,16 @@ from oddsmith.server.fold.judge import judge
 from oddsmith.server.fold.protocol import Step
 from oddsmith.server.fold.steps import due_after, with_decisions
 from oddsmith.server.statistics import Sums
-from oddsmith.server.statistics.arm_names import NamedArms
-from oddsmith.server.statistics.bucket import ArmDraw, ArmRow, Bucket
+from oddsmith.server.statistics.arms import NamedArms
 from oddsmith.server.statistics.history import History, Mark
-from oddsmith.server.statistics.series import RANGES, Range, Series
+from oddsmith.server.statistics.series import (
+    RANGES,
+    ArmDraw,
+    ArmRow,
+    Bucket,
+    Range,
+    Series,
+)
 from oddsmith.server.store import Correction, ExpertChange
 from oddsmith.server.store.events import ARMS, ConfigurationChange
 from oddsmith.server.store.protocol import Late, Store

@@ -13,7 +13,7 @@ from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.fold import FoldState, save_snapshot
 from oddsmith.server.fold.judge import judge
 from oddsmith.server.statistics import Sums
-from oddsmith.server.statistics.arm_names import NamedArms
+from oddsmith.server.statistics.arms import NamedArms
 from oddsmith.server.statistics.values import Target, Value, Values, _logarithms
 from oddsmith.server.store.events import ARMS, ConfigurationChange, DecisionMade
 from oddsmith.server.store.protocol import Draw, Late

@@ -10,12 +10,11 @@ from oddsmith.core.errors import BadFile, Conflict, InvalidInput
 from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
 from oddsmith.server.fold.fold import Change, policy_at
-from oddsmith.server.fold.protocol import Step
-from oddsmith.server.store.changes import arms_at, arms_of
+from oddsmith.server.store.changes import arms_at
 from oddsmith.server.store.events import ARMS, ConfigurationChange
-from oddsmith.server.store.protocol import Line, Store
+from oddsmith.server.store.protocol import Store
 
-__all__ = ["add_arms", "arms_after", "check_arms", "refusal", "served_arms"]
+__all__ = ["add_arms", "check_arms", "refusal", "served_arms"]
 
 _log = logging.getLogger(__name__)
 _NEW_LOG = "begin a new log: another store in [service]"
@@ -57,25 +56,6 @@ def served_arms(store: Store, position: int) -> Arms | None:
     """Return the arms as of a position; None if they come with calls."""
     names = arms_at(store, position)
     return None if names is None else Arms(names)
-
-
-def arms_after(
-    steps: Sequence[Step], arms: Arms | None, experiment: str
-) -> Arms | None:
-    """Return the arms after these steps of a fold, and report new ones in the service's
-    log."""
-    for step in steps:
-        names = None
-        if isinstance(step.item, Line):
-            names = arms_of(step.item)
-        if names is not None:
-            arms = Arms(names)
-            _log.warning(
-                "experiment %s has the arms %s from now on: its file must name them",
-                experiment,
-                list(arms),
-            )
-    return arms
 
 
 def refusal(path: Path, added: Sequence[str], error: Exception) -> BadFile:

@@ -20,10 +20,9 @@ from oddsmith.server.experiment.clock import Alarms, Clock, DatabaseClock
 from oddsmith.server.experiment.clock_hold import ClockHold
 from oddsmith.server.experiment.follower import Follower, Now
 from oddsmith.server.experiment.guardrails import Guardrails
-from oddsmith.server.experiment.news import LongPolls
 from oddsmith.server.experiment.operator import Operator
 from oddsmith.server.experiment.start import ExperimentSetup
-from oddsmith.server.experiment.threads import LongReads
+from oddsmith.server.experiment.threads import LongPolls, LongReads
 from oddsmith.server.experiment.windows import Windows
 from oddsmith.server.experiment.writer import Writer
 from oddsmith.server.fold.accounts import Account
@@ -223,7 +222,7 @@ class Experiment:
         has none."""
         now = self.follower.now
         try:
-            return now.policy.named_posterior(now.state, self.arms)
+            return now.policy.named_posterior(now.state, now.arms)
         except InvalidInput:  # policies with upper bounds have no posterior
             return {}
 

@@ -15,8 +15,7 @@ from oddsmith.core.names import Arms
 from oddsmith.core.policy import Policy
 from oddsmith.experts.guard.guard import Guarded
 from oddsmith.experts.guard.outcomes import Advice
-from oddsmith.server.experiment.arms import arms_after, served_arms
-from oddsmith.server.experiment.news import PositionWaiters
+from oddsmith.server.experiment.arms import served_arms
 from oddsmith.server.experiment.start import ExperimentSetup
 from oddsmith.server.fold.accounts import Count
 from oddsmith.server.fold.fold import (
@@ -31,9 +30,10 @@ from oddsmith.server.fold.ladder import Ladder
 from oddsmith.server.fold.protocol import Step
 from oddsmith.server.fold.steps import Due, due_after, with_decisions
 from oddsmith.server.statistics import Sums
+from oddsmith.server.store.changes import arms_of
 from oddsmith.server.store.protocol import ContextErased, Line
 
-__all__ = ["Follower", "Now", "now_of"]
+__all__ = ["Follower", "Now", "PositionWaiters", "now_of"]
 
 _log = logging.getLogger(__name__)
 # A fold yields to other tasks after this number of steps, or of arms in their
@@ -75,6 +75,28 @@ class _Look(NamedTuple):
     due: Due
     steps: list[Step]
     left: Due = _NOTHING
+
+
+class PositionWaiters:
+    """Callers that wait for positions; a cancelled caller is removed at once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Future[None], int] = {}
+
+    async def wait(self, position: int) -> None:
+        """Wait until `reach` is called with this position, or a later one."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[future] = position
+        try:
+            await future
+        finally:
+            self._waiting.pop(future, None)
+
+    def reach(self, position: int) -> None:
+        """Wake the callers that wait for this position, or an earlier one."""
+        for future, wanted in self._waiting.items():
+            if wanted <= position and not future.done():
+                future.set_result(None)
 
 
 class Follower:
@@ -231,7 +253,7 @@ class Follower:
             folded = await self._refold(look.head)
         else:
             folded = await self._advance(before, look.steps, look.head)
-        self._arms = arms_after(look.steps, self._arms, self._name)
+        self._arms = _arms_after(look.steps, self._arms, self._name)
         self._become(folded)
         self.behind = left.waiting
         self._oldest = left.oldest
@@ -398,6 +420,25 @@ def now_of(folded: FoldState, arms: Arms | None) -> Now:
     if policy is not inner:
         now = now._replace(cast=policy.cast)
     return now
+
+
+def _arms_after(
+    steps: Sequence[Step], arms: Arms | None, experiment: str
+) -> Arms | None:
+    """Return the arms after these steps of a fold, and report new ones in the service's
+    log."""
+    for step in steps:
+        names = None
+        if isinstance(step.item, Line):
+            names = arms_of(step.item)
+        if names is not None:
+            arms = Arms(names)
+            _log.warning(
+                "experiment %s has the arms %s from now on: its file must name them",
+                experiment,
+                list(arms),
+            )
+    return arms
 
 
 def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:

@@ -1,15 +1,17 @@
-"""Background work: jobs in processes of their own, and threads for long reads."""
+"""Background work: jobs in processes of their own, threads for long reads, and long
+polls."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from oddsmith.core.errors import OddsmithError
 
-__all__ = ["Busy", "JobFailed", "Jobs", "LongReads"]
+__all__ = ["Busy", "JobFailed", "Jobs", "LongPolls", "LongReads"]
 
 
 class JobFailed(OddsmithError):
@@ -124,3 +126,42 @@ class LongReads:
 
     def _note_end(self, _: "asyncio.Future[_T]") -> None:
         self._under_way -= 1
+
+
+class LongPolls:
+    """Calls that wait for changes, at most `most` per process.
+
+    `end` answers them immediately, and refuses new ones.
+    """
+
+    def __init__(self, most: int = 100) -> None:
+        self._most = most
+        self._is_ended = False
+        self._limits: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
+
+    async def wait(self, news: Callable[[], Awaitable[None]], seconds: float) -> None:
+        """Wait for changes, for at most this number of seconds."""
+        if self._is_ended:
+            raise Busy("the service stops; ask again in a second")
+        if len(self._limits) >= self._most:
+            raise Busy(
+                f"at most {self._most} calls may wait for changes; ask again in a "
+                "second"
+            )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds) as limit:
+                self._limits[limit] = asyncio.get_running_loop()
+                try:
+                    await news()
+                finally:
+                    del self._limits[limit]
+
+    def end(self) -> None:
+        """Answer all waiting calls, from any thread or from a signal."""
+        self._is_ended = True
+        for limit, loop in list(self._limits.items()):
+            loop.call_soon_threadsafe(self._let_go, limit, loop)
+
+    def _let_go(self, limit: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
+        if limit in self._limits and not limit.expired():
+            limit.reschedule(loop.time())

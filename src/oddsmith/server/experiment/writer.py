@@ -174,27 +174,25 @@ class Writer:
         """Resolve the futures of a batch, then send the next one."""
         error = done.exception()
         if error is None:
-            self._deliver(batch, took, done.result())
+            receipts = done.result()
+            self.writes.note_commit(took, receipts)
+            first = 0
+            are_decisions = True
+            for events, future in batch:
+                if not future.done():
+                    future.set_result(receipts[first : first + len(events)])
+                first += len(events)
+                are_decisions &= all(type(event) is DecisionMade for event in events)
+            if not are_decisions:
+                self._call()
+            elif self._later is None:
+                self._later = self._loop.call_later(_LATER, self._call)
         elif isinstance(error, StoreFailed):
             self._fail(batch, error)
         else:
             self._fail(batch, StoreFailed(f"events could not be written: {error}"))
         if last:
             self._send()
-
-    def _deliver(self, batch: list[_Waiting], took: float, receipts: _Receipts) -> None:
-        self.writes.note_commit(took, receipts)
-        first = 0
-        are_decisions = True
-        for events, future in batch:
-            if not future.done():
-                future.set_result(receipts[first : first + len(events)])
-            first += len(events)
-            are_decisions &= all(type(event) is DecisionMade for event in events)
-        if not are_decisions:
-            self._call()
-        elif self._later is None:
-            self._later = self._loop.call_later(_LATER, self._call)
 
     def _call(self) -> None:
         if self._later is not None:

@@ -114,7 +114,7 @@ class Account:
         self.late = late
         self.zero = zero
         self.weights = weights
-        self.totals = Totals()
+        self.totals = Totals() if weights else None
         # positions of these events; 0 until they are seen
         self.made = 0
         self.activated = 0
@@ -139,7 +139,7 @@ class Account:
 
     def take(self, line: Line) -> None:
         """Add the next line."""
-        if self.weights:
+        if self.totals is not None:
             self.totals.take(line)
         if line.kind == "decision":
             self.made = line.position
@@ -229,6 +229,8 @@ class Account:
 
     def _amounts(self) -> Iterator[float]:
         """Yield the contributions of metric amounts to the reward."""
+        if self.totals is None:
+            return
         for name, weight in self.weights.items():
             amount = self.totals.value(name)
             if amount is not None:

@@ -160,7 +160,8 @@ def with_decisions(
                 drawn[position] = draw
             shown = [_decision_shown(item) for item in chunk]
             missing = [at for at in shown if at and at not in drawn]
-            drawn |= zip(missing, store.draws(missing), strict=True)
+            if missing:
+                drawn |= zip(missing, store.draws(missing), strict=True)
         for item in chunk:
             if isinstance(item, Count):
                 yield Step(item, decisions[item.made], drawn.get(item.made))

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed, place_of
 from oddsmith.server.experiment.clock import Alarms, Clock
 from oddsmith.server.experiment.experiment import Experiment
-from oddsmith.server.experiment.news import LongPolls
 from oddsmith.server.experiment.start import ExperimentSetup
-from oddsmith.server.experiment.threads import LongReads
+from oddsmith.server.experiment.threads import LongPolls, LongReads
 from oddsmith.server.http.connections import Connections
 from oddsmith.server.http.keys import KeyRing
 from oddsmith.server.http.metrics import Metrics

@@ -7,7 +7,7 @@ from oddsmith.policies.bounds import Bounded
 from oddsmith.policies.hedge import Hedged
 from oddsmith.server.experiment.experiment import Experiment
 from oddsmith.server.fold.judge import gts_inside
-from oddsmith.server.statistics.choices import MOST
+from oddsmith.server.statistics.checks import MOST
 
 __all__ = ["choices_sentence"]
 

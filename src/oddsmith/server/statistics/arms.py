@@ -1,12 +1,100 @@
-"""Draws and rewards by arm since the start of the experiment."""
+"""Arms: which of them have their own sums, and draws and rewards by arm since the start
+of the experiment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from oddsmith.server.fold.accounts import Count
 
-__all__ = ["ArmCounts", "ArmSum"]
+__all__ = ["ArmCounts", "ArmSum", "FIXED", "FRESH", "NamedArms"]
+
+FIXED = 50
+"""Up to this number, all arms of an experiment are named."""
+FRESH = 20
+"""Arms that are named if an experiment has more arms, or arms come with calls."""
+_FIRST = 10  # draws before the first selection; doubles up to `_LAST`
+_LAST = 100
+_HALVES = 10  # after the first selections, the counts are halved at every tenth one
+
+
+@dataclass(slots=True)
+class NamedArms:
+    """Named arms, with the position of the first decision that their sums include.
+
+    If an experiment has at most 50 arms, all of them are named from the start.
+    Otherwise the 20 arms with the most recent draws are named. They are selected again
+    after 10, 20, 40, 80 and then every 100 draws. Earlier draws count half after each
+    of the first selections, and then after every tenth one. Selections happen at lines
+    of the log, so all replicas name the same arms. A selection uses earlier draws only,
+    so luck in later draws does not select an arm.
+
+    >>> named = NamedArms(None)
+    >>> for position in range(1, 11):
+    ...     named.draw("ab"[position % 3 == 0], position)
+    >>> named.since
+    {'a': 11, 'b': 11}
+    """
+
+    arms: tuple[str, ...] | None
+    since: dict[str, int] = field(default_factory=dict)
+    draws: dict[str, int] = field(default_factory=dict)
+    left: int = _FIRST
+    length: int = _FIRST
+    looks: int = 0
+
+    def __post_init__(self) -> None:
+        if self.are_fixed and not self.since:
+            self.since = dict.fromkeys(self.arms or (), 0)
+
+    @property
+    def are_fixed(self) -> bool:
+        """Whether all arms are named."""
+        return self.arms is not None and len(self.arms) <= FIXED
+
+    def copy(self) -> "NamedArms":
+        """Return a copy that can be changed without changing this one."""
+        return replace(self, draws=dict(self.draws))
+
+    def become(self, arms: tuple[str, ...]) -> None:
+        """Replace the arms of the experiment."""
+        self.arms = arms
+        self.looks += 1
+        if self.are_fixed:
+            self.since = dict.fromkeys(arms, 0)
+
+    def draw(self, arm: str, position: int) -> None:
+        """Count a draw of an arm at this position; select the named arms again if it is
+        time."""
+        if self.are_fixed:
+            return
+        self.draws[arm] = self.draws.get(arm, 0) + 1
+        self.left -= 1
+        if self.left:
+            return
+        is_early = self.length < _LAST
+        self.left = self.length = min(2 * self.length, _LAST)
+        self.looks += 1
+        # sorted() is stable: arms with equal counts stay in the order of their first
+        # draws
+        top = sorted(self.draws, key=lambda one: -self.draws[one])[:FRESH]
+        self.since = {one: self.since.get(one, position + 1) for one in top}
+        if is_early or self.looks % _HALVES == 0:
+            halves = {one: times // 2 for one, times in self.draws.items()}
+            self.draws = {one: times for one, times in halves.items() if times}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the arms as a snapshot contains them."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "NamedArms":
+        """Return the arms that `to_json` wrote."""
+        fields = dict(given)
+        if fields["arms"] is not None:
+            fields["arms"] = tuple(fields["arms"])
+        return cls(**fields)
+
 
 _NAMED = 10_000  # arms with separate counts; limited because calls can offer any arms
 

@@ -14,14 +14,12 @@ from oddsmith.server.fold.accounts import Count, Exposure
 from oddsmith.server.fold.amounts import Amount
 from oddsmith.server.fold.judge import gts_inside
 from oddsmith.server.fold.protocol import Step
-from oddsmith.server.statistics.arm_names import NamedArms
-from oddsmith.server.statistics.arms import ArmCounts
-from oddsmith.server.statistics.bucket import ArmDraw
+from oddsmith.server.statistics.arms import ArmCounts, NamedArms
 from oddsmith.server.statistics.checks import Checks
 from oddsmith.server.statistics.differences import Differences
 from oddsmith.server.statistics.guards import Guards
 from oddsmith.server.statistics.history import History, Mark
-from oddsmith.server.statistics.series import Series
+from oddsmith.server.statistics.series import ArmDraw, Series
 from oddsmith.server.statistics.values import Values
 from oddsmith.server.store.changes import arms_of
 from oddsmith.server.store.protocol import Draw, Line

@@ -1,22 +1,16 @@
-"""Numbers and buckets in snapshots: names and positions as JSON, sums as compressed
-arrays."""
+"""Numbers in snapshots: compressed arrays as text."""
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
 from oddsmith.core.arrays import Ints
-from oddsmith.server.statistics.bucket import ArmRow, Bucket
 
 __all__ = [
-    "pack_buckets",
     "pack_floats",
     "pack_units",
-    "unpack_buckets",
     "unpack_floats",
     "unpack_units",
 ]
@@ -61,37 +55,3 @@ def _unpack(text: str) -> bytes:
     if not reader.eof:
         raise ValueError(f"sums must be whole, with at most {_MOST:,} bytes")
     return content
-
-
-def pack_buckets(buckets: Mapping[int, Bucket]) -> dict[str, Any]:
-    """Return buckets by number as JSON; each name of an arm is written once."""
-    places: dict[str, int] = {}
-    facts: list[Any] = []
-    sums: list[float] = []
-    for index, bucket in sorted(buckets.items()):
-        has_others = bucket.others is not None
-        sums += bucket.shown, bucket.counted, bucket.defaults, bucket.total
-        since: list[list[int]] = []
-        for arm, row in bucket.arms.items():
-            since.append([places.setdefault(arm, len(places)), row.since])
-            sums += row.sums()
-        if bucket.others is not None:
-            sums += bucket.others.sums()
-        facts.append([index, bucket.looks, bucket.last, has_others, since])
-    return {"arms": list(places), "buckets": facts, "sums": pack_floats(sums)}
-
-
-def unpack_buckets(given: Mapping[str, Any]) -> dict[int, Bucket]:
-    """Return the buckets that `pack_buckets` wrote."""
-    names = given["arms"]
-    numbers = iter(unpack_floats(given["sums"]))
-    buckets = {}
-    for index, looks, last, has_others, arms in given["buckets"]:
-        shown, counted, defaults, total = islice(numbers, 4)
-        bucket = Bucket(shown, counted, defaults, total, looks=looks, last=last)
-        for place, since in arms:
-            bucket.arms[names[place]] = ArmRow(since, *islice(numbers, 6))
-        if has_others:
-            bucket.others = ArmRow(0, *islice(numbers, 6))
-        buckets[index] = bucket
-    return buckets

@@ -26,7 +26,7 @@ from oddsmith.evaluation.exact_sums import in_units, of_units
 from oddsmith.evaluation.mean_bounds import Sums as RunningSums
 from oddsmith.evaluation.mean_bounds import bets_within, running_bound
 from oddsmith.server.fold.accounts import Count
-from oddsmith.server.statistics.arm_names import NamedArms
+from oddsmith.server.statistics.arms import NamedArms
 from oddsmith.server.statistics.snapshot import pack_units, unpack_units
 from oddsmith.server.store.protocol import Draw
 
@@ -102,9 +102,7 @@ class Target:
 
     def copy(self) -> "Target":
         """Return a copy; both share the array of bets, which never changes in place."""
-        copy = Target(*self._numbers())
-        copy.bets = self.bets
-        return copy
+        return replace(self)
 
     def value(self, name: str, kind: str, level: float) -> Value:
         """Return the value with its interval, by the rules of `oddsmith evaluate
@@ -206,9 +204,7 @@ class Values:
         return replace(self, waiting=self.waiting.copy())
 
     def _own(self) -> None:
-        """Copy the targets, if another copy of this object shares them."""
-        if self._is_own:
-            return
+        """Copy the targets, which another copy of this object shares."""
         self.plain = {name: target.copy() for name, target in self.plain.items()}
         self.arms = {name: target.copy() for name, target in self.arms.items()}
         self._is_own = True
@@ -217,7 +213,8 @@ class Values:
         self, count: Count, drawn: Draw, odds: Mapping[str, float], named: NamedArms
     ) -> None:
         """Add the reward of a decision, with the propensities of all arms by name."""
-        self._own()
+        if not self._is_own:
+            self._own()
         if self.looks != named.looks:
             self._name(named)
         if drawn.odds_drawn <= 0:
@@ -262,7 +259,8 @@ class Values:
         """Add the waiting rows."""
         if not self.waiting:
             return
-        self._own()
+        if not self._is_own:
+            self._own()
         weights = np.array([row.weight for row in self.waiting])[:, None]
         rewards = np.array([row.reward for row in self.waiting])[:, None]
         times = np.array(list(self.waiting.values()))[:, None]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 from oddsmith.core.decision import Decision
 from oddsmith.core.errors import BadFile, InvalidInput, StoreFailed
 from oddsmith.server.store.changes import metrics_of
+from oddsmith.server.store.contents import parts_of
 from oddsmith.server.store.events import CLOCK, DecisionSummary
 from oddsmith.server.store.meta import backup_facts
 from oddsmith.server.store.protocol import (
@@ -29,7 +30,6 @@ from oddsmith.server.store.protocol import (
 )
 from oddsmith.server.store.rows import (
     DecisionRow,
-    digests_of,
     read_decision,
     read_drawn,
     read_evidence,
@@ -328,13 +328,19 @@ class StoreReader(Reading, ABC):
         name_digests: set[str] = set()
         feature_digests: set[str] = set()
         for columns in self._rows(self.queries.decisions, positions):
-            row = DecisionRow.of_columns(*columns)
+            body, content, there, digests, context = columns
+            row = DecisionRow(json.loads(body), content, bool(there), digests, context)
             rows.append(row)
-            feature_digests.update(digests_of(row))
+            if digests:
+                feature_digests.update(parts_of(digests))
             if "arms" in row.plain:
                 name_digests.add(row.plain["arms"])
-        names = self._texts(self.queries.names, name_digests)
-        features = self._texts(self.queries.features, feature_digests)
+        names: dict[str, str] = {}
+        if name_digests:
+            names = self._texts(self.queries.names, name_digests)
+        features: dict[str, str] = {}
+        if feature_digests:
+            features = self._texts(self.queries.features, feature_digests)
         return rows, names, features
 
     def _texts(self, query: str, digests: set[str]) -> dict[str, str]:

@@ -47,7 +47,6 @@ __all__ = [
     "Form",
     "WHOLE",
     "columns_of",
-    "digests_of",
     "pack_votes",
     "read_decision",
     "read_drawn",
@@ -413,23 +412,6 @@ class DecisionRow(NamedTuple):
     features: bytes | None
     context: str | None
 
-    @classmethod
-    def of_columns(
-        cls,
-        body: str,
-        numbers: bytes,
-        there: int,
-        features: bytes | None,
-        context: str | None,
-    ) -> "DecisionRow":
-        """Return the row of these columns."""
-        return cls(json.loads(body), numbers, bool(there), features, context)
-
-
-def digests_of(row: DecisionRow) -> list[str]:
-    """Return the digests of the features that still exist."""
-    return parts_of(row.features)
-
 
 def read_decision(
     row: DecisionRow, names: Mapping[str, str], features: Mapping[str, str]
@@ -457,7 +439,7 @@ def read_decision(
         plain["eligible"] = np.array(plain["eligible"])
     had = plain.pop("context", False)
     known = plain.pop("features", None)
-    digests = digests_of(row)
+    digests = parts_of(row.features) if row.features else []
     # features may have been erased since the row was read
     there = row.there and all(digest in features for digest in digests)
     if "arms" in plain:
@@ -484,7 +466,7 @@ def read_evidence(body: str, numbers: bytes) -> Evidence:
     votes = None
     if "votes" in plain:
         votes = unpack_votes(plain["votes"], _after_numbers(plain, numbers))
-    shadow, own = _shadow(plain)
+    shadow, own = _shadow(plain.get("shadow", False))
     return Evidence(votes, shadow, own, *_force(plain))
 
 
@@ -514,7 +496,10 @@ def read_drawn(
         form = plain.get("votes")
         if form is not None:
             votes = votes_on(place, form, _after_numbers(plain, numbers))
-        shadow, own = _shadow(plain)
+        shadow = False
+        own = None
+        if "shadow" in plain:
+            shadow, own = _shadow(plain["shadow"])
         draw = Draw(str(plain["arm"]), place, odds, mask, offered, shadow, own, votes)
         if "control" not in plain:
             return draw
@@ -543,9 +528,8 @@ def _after_numbers(plain: dict[str, Any], numbers: bytes) -> bytes:
     return numbers[8 * sum(plain["numbers"].values()) :]
 
 
-def _shadow(plain: dict[str, Any]) -> tuple[bool, OwnDraw | None]:
+def _shadow(shadow: Any) -> tuple[bool, OwnDraw | None]:
     """Return whether an incumbent acted, and the policy's own draw, if it is there."""
-    shadow = plain.get("shadow", False)
     if not isinstance(shadow, dict):
         return bool(shadow), None
     odds = np.array(shadow["odds"], dtype=np.float64)

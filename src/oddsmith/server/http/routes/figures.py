@@ -6,7 +6,7 @@ from oddsmith.server.http.routes.route import READ, Route
 from oddsmith.server.messages import calls as m
 from oddsmith.server.messages import figures as f
 from oddsmith.server.monitor.open_windows import open_windows
-from oddsmith.server.statistics.bucket import ArmRow, Bucket
+from oddsmith.server.statistics.series import ArmRow, Bucket
 from oddsmith.server.statistics.values import POLICY, SERVED, UNIFORM, Value
 
 __all__ = ["ROUTES", "series", "values"]

@@ -1,9 +1,9 @@
 """Routes of rewards: one reward, a batch, corrections and activations."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from oddsmith.contexts.metrics import check_amounts
 from oddsmith.core.errors import Conflict, InvalidInput
@@ -41,9 +41,10 @@ async def reward(
 ) -> m.EventAnswer:
     """Write a reward and amounts of metrics, with one commit."""
     events = _outcomes(experiment, message, sender)
-    refusals = await slot_refusals(experiment, [message])
-    for refusal in refusals.values():
-        raise refusal
+    if message.slate is not None:
+        refusals = await slot_refusals(experiment, [message])
+        for refusal in refusals.values():
+            raise refusal
     return await _append(experiment, events)
 
 
@@ -56,7 +57,8 @@ async def reward_batch(
     entries: list[_Outcomes | InvalidInput] = []
     for place, entry in enumerate(message.rewards):
         try:
-            _check_in_reach(entry.id, lost)
+            if entry.id in lost:
+                raise _out_of_reach(entry.id)
             events = _outcomes(experiment, entry, sender)
             entries.append(refusals.get(place, events))
         except InvalidInput as error:
@@ -100,10 +102,12 @@ async def correct(
     if message.reward is not UNSET:
         value = _scaled_reward(experiment, message.reward)
         events.append(Correction(message.id, value, now, message.key, sender))
-    for name, amount in _amounts(experiment, message.metrics).items():
-        events.append(
-            MetricCorrection(message.id, name, amount, now, message.key, sender)
-        )
+    if message.metrics is not UNSET:
+        amounts = check_amounts(experiment.design.metrics, message.metrics)
+        for name, amount in amounts.items():
+            events.append(
+                MetricCorrection(message.id, name, amount, now, message.key, sender)
+            )
     try:
         receipts = await _accepted(experiment, events)
     except Conflict:
@@ -127,17 +131,13 @@ def _outcomes(
             )
         value = _scaled_reward(experiment, message.reward)
         events.append(Reward(message.id, value, now, message.key, sender))
-    for name, amount in _amounts(experiment, message.metrics).items():
-        events.append(MetricAmount(message.id, name, amount, now, message.key, sender))
+    if message.metrics is not UNSET:
+        amounts = check_amounts(experiment.design.metrics, message.metrics)
+        for name, amount in amounts.items():
+            events.append(
+                MetricAmount(message.id, name, amount, now, message.key, sender)
+            )
     return events
-
-
-def _amounts(
-    experiment: Experiment, metrics: Mapping[str, float] | UnsetType
-) -> dict[str, float]:
-    """Return the amounts of declared metrics; raise if one is out of range."""
-    given = {} if metrics is UNSET else metrics
-    return check_amounts(experiment.design.metrics, given)
 
 
 def _scaled_reward(experiment: Experiment, reward: float) -> float:
@@ -148,16 +148,15 @@ def _scaled_reward(experiment: Experiment, reward: float) -> float:
         raise InvalidInput(
             f"reward must be in [{low:.12g}, {high:.12g}]; got {reward:.12g}"
         )
-    return experiment.scale.reward(reward)
+    return (reward - low) / (high - low)
 
 
-def _check_in_reach(id: str, lost: set[str]) -> None:
-    """Raise if an event could not be folded, before it is written to the log."""
-    if id in lost:
-        raise InvalidInput(
-            "id must be of a decision whose context experts can learn from; that of "
-            f"{id!r} is erased"
-        )
+def _out_of_reach(id: str) -> InvalidInput:
+    """Return the error for an event that could not be folded, and is not written."""
+    return InvalidInput(
+        "id must be of a decision whose context experts can learn from; that of "
+        f"{id!r} is erased"
+    )
 
 
 async def _append(
@@ -166,7 +165,9 @@ async def _append(
     """Write events about one decision, which may be made later. Raise if the id is that
     of a slate."""
     id = events[0].id
-    _check_in_reach(id, await experiment.unlearnable_ids([id]))
+    lost = await experiment.unlearnable_ids([id])
+    if id in lost:
+        raise _out_of_reach(id)
     try:
         receipts = await _accepted(experiment, events)
     except OfSlate as error:

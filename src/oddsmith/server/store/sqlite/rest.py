@@ -201,7 +201,8 @@ class RestingStore(StoreReader):
 
     def _open(self) -> SQLiteStore:
         with self._state:
-            self._state.wait_for(lambda: not self._is_moving)
+            while self._is_moving:
+                self._state.wait()
             if self._is_closed:
                 raise StoreFailed(f"{self.path} takes no more events: it is closed")
             self._users += 1
