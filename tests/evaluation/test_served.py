@@ -371,12 +371,12 @@ def test_plans_that_cannot_be_met_say_what_can() -> None:
     plan = Plan([1.0, 0.0], [0.5, 0.5])
     with pytest.raises(
         od.errors.Infeasible,
-        match=r"no gamma gives a width of 0.01 after 100 decisions; the least is",
+        match=r"no gamma gives a width of 0.01 after 100 decisions; the smallest width is",
     ):
         plan.gamma(0.01, 100)
     with pytest.raises(od.errors.Infeasible, match="no number of decisions is enough"):
         plan.decisions(0.0, 0.1)
-    with pytest.raises(od.InvalidInput, match="as many arms; got 2 and 3"):
+    with pytest.raises(od.InvalidInput, match="the same number of arms; got 2 and 3"):
         Plan([1.0, 0.0], [0.5, 0.5, 0.0])
     agreeing = Plan([1.0, 0.0], [1.0, 0.0], second_moment=0.2, offset=-0.04)
     assert agreeing.gamma(0.1, 1000) == 0.0

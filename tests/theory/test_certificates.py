@@ -120,7 +120,7 @@ def test_proved_for_0_and_1_alone() -> None:
     assert not found.holds
     assert found.proof is None
     assert found.rewards == "unit"
-    assert found.reason == "it is proved for rewards 0 and 1 alone (binary)"
+    assert found.reason == "it is proved only for rewards 0 and 1 (binary)"
 
 
 def test_a_weight_that_vanishes_counts_as_0() -> None:

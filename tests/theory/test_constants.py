@@ -129,7 +129,7 @@ def test_what_constants_refuse() -> None:
         of.kappa2(od.losses.scaled(od.square_loss, 2.0))
     with pytest.raises(
         od.InvalidInput,
-        match=r"^kappa2 is known for square and log loss; certify\(loss\) finds it",
+        match=r"^kappa2 is known only for square and log loss; use certify\(loss\)",
     ):
         of.kappa2(lambda g, r: g)
     with pytest.raises(

@@ -180,9 +180,7 @@ def test_what_is_missing_is_named() -> None:
     }
     with pytest.raises(od.InvalidInput, match="policies or n_states must be given"):
         theory.episode_bound(**problem)
-    with pytest.raises(
-        od.InvalidInput, match="policies must be given where they share"
-    ):
+    with pytest.raises(od.InvalidInput, match="policies must be given if they share"):
         theory.episode_bound(**problem, n_states=2, gamma=0.1, explore="policies")
     with pytest.raises(
         od.InvalidInput, match="explore must be uniform or policies; got 'all'"

@@ -140,7 +140,7 @@ def test_a_loss_by_cases_is_proved_for_0_and_1_and_says_why_not_for_others() -> 
     case = TRUE["square by cases"]
     assert case.certificate(n=64, rewards="binary").holds
     found = case.certificate(n=64)
-    assert found.reason == "it is proved for rewards 0 and 1 alone (binary)"
+    assert found.reason == "it is proved only for rewards 0 and 1 (binary)"
     assert found.counterexample is None
 
 

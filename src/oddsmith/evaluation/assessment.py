@@ -48,9 +48,10 @@ def whole_slates(log: Log, target: object) -> Terms:
     """Return W r for each slate, where W = Π π/p over its slots and r is the mean of
     their rewards. Slates with missing rewards are left out.
 
-    Its mean is the mean reward per slot of slates that the target fills alone, each
-    slot from what it left itself, however the rewards of slots depend on one another. W
-    multiplies where other estimators add, so few logs carry it.
+    The mean is the mean reward per slot of slates that the target fills alone, drawing
+    each slot from the arms that it left itself. It is valid even if rewards of slots
+    depend on one another. Because W multiplies the weights of slots, while other
+    estimators add them, few logs are large enough for it.
 
     >>> odds = [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]] * 2
     >>> log = Log(
@@ -81,10 +82,11 @@ def whole_slates(log: Log, target: object) -> Terms:
         most = rows.weights + rows.rounding
         largest[where] = most[kept]
         rounding = largest.prod(axis=1) - whole
-    # product of the weights of all earlier slots of the slate
+    # Product of the weights of all earlier slots of the slate.
     earlier = np.insert(weights[:, :-1], 0, 1.0, axis=1)
     before = np.cumprod(earlier, axis=1)
-    # share of the target's slates that the log cannot contain, estimated by the weights
+    # Share of the target's slates that the log cannot contain, estimated by the
+    # weights.
     lost = np.minimum((before * missing).sum(axis=1), 1.0)
     reward = slates.means(rows.reward[kept])
     gain = whole * reward
@@ -113,7 +115,7 @@ def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
     """Return a mask of the rewarded rows whose slates have all their rewards, and these
     slates.
 
-    Refused where a slot is not in the log.
+    Raise if a slot is not in the log.
     """
     n = len(log)
     slates = slates_of(log)
@@ -147,7 +149,7 @@ none."""
 Answers = dict[str, dict[str, Answer]]
 """Answers by target and estimator, or by estimator and target."""
 LOGGED = "logged"
-"""The name of the logging policy among the targets."""
+"""Name of the logging policy among the targets."""
 _PLAIN: dict[str, Callable[..., Terms]] = {
     "ips": ips,
     "snips": snips,
@@ -168,12 +170,12 @@ class Assessment:
     """Estimates and diagnostics of several targets on one log.
 
     `answers` are by target and estimator, `differences` from the baseline by estimator
-    and target (unbiased estimators only, as biases do not cancel). `terms` are what the
-    answers are made of, `diagnostics` stand beside each target. `served` is the test
-    that arms follow the logged odds, or why it cannot be done.
-    Of a log with slates all of this is about the mean over slots, each slate counting
-    once; `slots` has the same for each slot (0: decisions that stand alone), `whole`
-    the value by target where the target fills whole slates, if it was asked for.
+    and target (unbiased estimators only, because biases do not cancel). `terms` are the
+    numbers behind the answers, and `diagnostics` those of each target. `served` is the
+    test that arms follow the logged propensities, or the reason why it is impossible.
+    For a log with slates, all of this refers to the mean over slots, each slate
+    counting once; `slots` contains the same for each slot (0: decisions outside
+    slates). `whole` contains the value of targets that fill whole slates, if requested.
     Numbers are in the units of `scale`, log and terms in [0, 1].
     """
 
@@ -226,9 +228,9 @@ def assess(
     """Compute all estimators for all targets by name. Those with a reward model need
     `predictions` (T, K).
 
-    What an estimator cannot do with this log is its answer, not an exception.
-    Differences are paired, and hold together for each estimator (`compare`).
-    `beforehand=True` is for predictions that were made before the rows (`dr`),
+    If an estimator does not apply to this log, its answer is a sentence and not an
+    exception. Differences are paired, and hold together for each estimator (`compare`).
+    `beforehand=True` is for predictions that were made before the rows (`dr`);
     `whole=True` adds the value of whole slates.
 
     >>> log = Log(
@@ -300,7 +302,7 @@ def _assess_rows(
     """Assess a log without testing whether arms were served as logged."""
     settings = question.settings
     today = logged(log)
-    # check level and interval once, before the loop over targets
+    # Check level and interval once, before the loop over targets.
     own = estimate(today, **settings | {"floor": None})
     terms: dict[str, dict[str, Terms]] = {name: {} for name in targets}
     answers: Answers = {name: {} for name in targets}
@@ -314,7 +316,7 @@ def _assess_rows(
     steps = len(targets) * len(estimators) + len(ESTIMATORS)
     with closing(Bar("estimates", steps, every=LINE_EVERY_S)) as bar:
         for name, odds in targets.items():
-            # check propensities and predictions once
+            # Check propensities and predictions once.
             rows = rows_of(log, odds)
             if question.predictions is not None:
                 dm(log, rows, question.predictions)
@@ -361,8 +363,8 @@ def _by_slot(
     for slot in np.unique(np.asarray(log.slot)).tolist():
         rows = np.flatnonzero(log.slot == slot)
         own = log[rows]
-        # width of propensities and predictions: the largest number of arms offered in a
-        # row
+        # Width of propensities and predictions: the largest number of arms offered in a
+        # row.
         width = None
         if own.offered is not None:
             width = own.n_arms

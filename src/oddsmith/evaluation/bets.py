@@ -1,12 +1,13 @@
 """Betting bounds: anytime-valid lower bounds on the mean of a nonnegative column, also
 for heavy tails.
 
-For any m, 1 - f + f x/m with 0 < f < 1 is a fair or losing bet if E[x | past] ≤ m, and
-never negative as x ≥ 0. So the mean over fractions f of Π_t (1 - f + f x_t/m) is a test
-martingale, which exceeds 1/α with probability at most α, ever (Ville). It decreases in
-m, so the m that are not refuted are those above one number, found by bisection
-(Waudby-Smith and Ramdas 2024, with a mixture of fixed bets). Where another column y in
-[0, L] has the mean total - m, half of the money is on L - y, of mean m + L - total.
+For any m, 1 - f + f x/m with 0 < f < 1 is a bet that is fair or loses if E[x | past] ≤
+m, and it is never negative because x ≥ 0. So the mean over fractions f of Π_t (1 - f +
+f x_t/m) is a test martingale, which ever exceeds 1/α with probability at most α
+(Ville's inequality). It decreases in m, so the values of m that are not rejected are
+those above one number, which bisection finds (Waudby-Smith and Ramdas 2024, with a
+mixture of fixed bets). If another column y in [0, L] has the mean total - m, half of
+the money is bet on L - y, whose mean is m + L - total.
 """
 
 from typing import NamedTuple
@@ -19,14 +20,15 @@ __all__ = ["FRACTIONS", "Limited", "log_shortfall", "log_wealth", "lower_bound"]
 
 FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
 """Fractions f of the money to bet."""
-# fractions of bets on L - y; rare rewards make it large
+# Fractions of bets on L - y. These are large, because rare rewards make L - y nearly
+# constant.
 _LIMITED_FRACTIONS: Array = np.array([0.9, 0.75, *FRACTIONS[:14]])
-# rates of bets that a mean is below a number, and the largest loss per row
+# Rates of bets that a mean is below a number, and the largest loss per row.
 _SHORTFALL_RATES: Array = 2.0 ** np.arange(2, -11, -1.0)
 _LOSS = 0.9
 _DOUBLINGS = 3
-# number of factors multiplied before taking a logarithm; each is between 1/2 and 1e18,
-# so their product does not overflow
+# Number of factors multiplied before taking a logarithm. Each is between 1/2 and 1e18,
+# so their product does not overflow.
 _INNER = 2**_DOUBLINGS
 _LOOKS = 1024
 _HALVINGS = 32
@@ -53,13 +55,13 @@ def log_wealth(
     own = _log_wealth(x, mean, looks, FRACTIONS)
     if limited is None:
         return own
-    # the hypothesis for the mean of limit - y
+    # The hypothesis for the mean of limit - y.
     other_mean = np.asarray(mean + limited.limit - limited.total)
     possible = other_mean > 0
     other_column = limited.limit - limited.y
     safe_mean = np.where(possible, other_mean, 1.0)
     more = _log_wealth(other_column, safe_mean, looks, _LIMITED_FRACTIONS)
-    # the mean of limit - y cannot be negative, so reject such hypotheses at once
+    # The mean of limit - y cannot be negative, so reject such hypotheses at once.
     more = np.where(possible[..., None], more, np.inf)
     joint = np.logaddexp(own, more)
     return np.asarray(joint - np.log(2.0))
@@ -71,7 +73,7 @@ def _log_wealth(x: Array, mean: Array, looks: int, fractions: Array) -> Array:
     if every > 1:
         every = -(-every // _INNER) * _INNER
     looks = -(-steps // every)
-    # pad with zeros: a bet on an excess of 0 leaves the wealth unchanged
+    # Pad with zeros: a bet on an excess of 0 leaves the wealth unchanged.
     excess = np.zeros((*x.shape[:-1], looks * every))
     ratios = excess[..., :steps]
     np.divide(x, mean[..., None], out=ratios)
@@ -98,8 +100,8 @@ def log_shortfall(x: Array, mean: Array, most: Array) -> Array:
     """Return the log wealth (…) of bets that E x (…, T) is below `mean` (…, T) given
     the past, where rows have x ≤ `most` (…, T): Π (1 + λ (mean - x)), mixed over rates.
 
-    A rate is cut where a row could lose more than 0.9 of the money. It does not depend
-    on rows before, so their order does not matter.
+    A rate is reduced in rows that could lose more than 0.9 of the money. This does not
+    depend on earlier rows, so the order of rows does not matter.
     """
     loss = np.maximum(most - mean, 1e-300)
     total = np.full(x.shape[:-1], -np.inf)
@@ -111,15 +113,15 @@ def log_shortfall(x: Array, mean: Array, most: Array) -> Array:
 
 
 def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array:
-    """Return the largest mean (…) that bets on x ≥ 0 (…, T) reject at level alpha, at
-    any of the checked times; 0 if none.
+    """Return the largest mean (…) that bets on x ≥ 0 (…, T) reject at level alpha at
+    any of the checked times, or 0 if there is none.
 
     >>> bool(0.3 < lower_bound(np.tile([0.0, 1.0], 200), 0.025) < 0.5)
     True
     """
     counts = np.arange(1, x.shape[-1] + 1)
     needed = -np.log(alpha)
-    # the wealth for the largest running mean never exceeds 1
+    # The wealth for the largest running mean never exceeds 1.
     means = np.cumsum(x, axis=-1) / counts
     high = means.max(axis=-1)
     if limited is not None:

@@ -34,8 +34,8 @@ class CalibrationState(NamedTuple):
     """State of the bets; leading axes are batch axes.
 
     `log_wealth` (…, N, 3, 8) of each bet and `log_peak` (…, N), the largest e-value so
-    far, in log space; `scale` (…, N) of the loss's direction; `losses` (…, N) and the
-    number `scored` (…, N) of rewards they are the total of.
+    far, are logarithms; `scale` (…, N) belongs to the direction of the loss; `losses`
+    (…, N) are totals over `scored` (…, N) rewards.
     """
 
     log_wealth: Array
@@ -49,12 +49,12 @@ class CalibrationState(NamedTuple):
 class CalibrationReport(NamedTuple):
     """Result of the test for each of the N experts.
 
-    `e_values` are today's wealth of the bets against each expert (at most 1.8e308),
-    `refuted` where the wealth has ever reached 1/alpha, `losses` are mean losses over
-    the rewards an expert was awake for (NaN: none). `best` is the expert of least mean
-    loss (None before any reward), `consistent` that it is not refuted, and `number` its
-    p-value min(1, 1 / largest e-value so far), valid at any time. `sentence` is a
-    summary in English.
+    `e_values` are the current wealth of the bets against each expert (at most 1.8e308),
+    and `refuted` marks experts whose wealth has ever reached 1/alpha. `losses` are mean
+    losses over the rewards for which an expert made a prediction (NaN: none). `best` is
+    the expert with the smallest mean loss (None before any reward), `consistent`
+    whether it is not refuted, and `number` its p-value min(1, 1 / largest e-value so
+    far), valid at any time. `sentence` is a summary in English.
 
     >>> report = check_calibration(
     ...     Log(arm=[0, 0], reward=[1, 1], advice=[[0.9], [0.8]]), ["only"]
@@ -75,23 +75,24 @@ class CalibrationReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationMonitor:
-    """Test by betting, for each expert, of the hypothesis that its prediction f of the
+    """Betting test, for each expert, of the hypothesis that its prediction f for the
     drawn arm is the mean reward. H0: E[r | past, f] = f.
 
         e_t = mean over λ and d of Π_{s ≤ t} (1 + λ d_s (r_s - f_s)),
         λ = ±0.03, ±0.1, ±0.3, ±0.9
 
     The directions d in [-1, 1] are 1 (bias), 2f - 1 (over- and under-confidence), and
-    ℓ(f, 1) - ℓ(f, 0) over its largest size so far: whether the expert has the
-    losses that it expects itself. Under H0 e_t is a martingale with mean 1 that never
-    goes below 0, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most
-    alpha: refuting then is right whenever one looks and stops (Waudby-Smith and Ramdas
-    2024).
-    Applies when rewards are in [0, 1] and learnt in an order that does not depend on
-    them: clicks that come before non-clicks look like bias.
+    ℓ(f, 1) - ℓ(f, 0) divided by its largest size so far, which tests whether the expert
+    has the losses that it expects itself. Under H0 e_t is a nonnegative martingale with
+    mean 1, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most alpha:
+    refuting an expert then is valid for any rule of looking and stopping (Waudby-Smith
+    and Ramdas 2024). The test applies if rewards are in [0, 1] and learnt in an order
+    that does not depend on them. If clicks arrive before non-clicks, this looks like
+    bias.
 
-    The level is for each expert by itself, not for all N: at alpha 0.05, 5 of 100
-    calibrated ones may fall. NaN advice (asleep) leaves an expert's wealth as it was.
+    The level is for each expert separately and not for all N: at alpha 0.05, 5 of 100
+    calibrated experts may be refuted. NaN advice (no prediction) leaves an expert's
+    wealth unchanged.
 
     >>> monitor = CalibrationMonitor(["fair", "rosy"])
     >>> state = monitor.init()
@@ -299,8 +300,8 @@ def check_calibration(
     """Return the report of a `CalibrationMonitor` after all rewards of a log in row
     order.
 
-    Rows without a reward are left out: whether it is missing must not depend on what it
-    would have been.
+    Rows without a reward are left out. Whether a reward is missing must not depend on
+    its value.
 
     >>> log = Log(arm=[0] * 100, reward=[0, 1] * 50, advice=[[0.5, 0.9]] * 100)
     >>> report = check_calibration(log, ["fair", "rosy"])
@@ -325,11 +326,11 @@ def check_calibration(
 
 
 def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Array]:
-    """ℓ(f, 1) - ℓ(f, 0) of T steps over its largest finite size up to each step, in
-    [-1, 1], and that size at the end.
+    """Return ℓ(f, 1) - ℓ(f, 0) of T steps divided by its largest finite size up to each
+    step, in [-1, 1], and the final size.
 
-    The size counts the step's own prediction, which is known before the reward. An
-    infinite difference is ±1.
+    The size includes the step's own prediction, which is known before the reward. An
+    infinite difference becomes ±1.
     """
     sure = np.isinf(if_one) | np.isinf(if_zero)
     upper = np.isinf(if_one)

@@ -1,9 +1,10 @@
 """Diagnostics of a log for a target, and the rules that refuse an estimate unless the
 user overrules them by name.
 
-No rule reads a reward, only weights and logged odds; where the odds of all arms are
-logged, effective rows and share are what these expect, whatever was drawn. An interval
-that answered only where the draw was lucky would not cover.
+No rule reads a reward, only weights and logged propensities. If the propensities of all
+arms are logged, the effective number of rows and the largest share are their expected
+values, which do not depend on the draw. An interval that is reported only after lucky
+draws would not have its coverage.
 """
 
 from collections.abc import Iterable
@@ -37,19 +38,19 @@ SHARE = 0.05
 OFF = 0.3
 ERRORS = 4.0
 EVIDENCE = 1000.0
-# tolerance for the mean weight if its standard error is 0: propensities may be rounded,
-# for instance 0.3333 for 1/3
+# Tolerance for the mean weight if its standard error is 0: propensities may be rounded,
+# for instance 0.3333 for 1/3.
 ROUNDED = 1e-3
-# largest accepted error of the mean weight by rounded propensities; intervals are
-# widened by the actual one
+# Largest accepted error of the mean weight by rounded propensities. Intervals are
+# widened by the actual error.
 _MOST_ROUNDING = 0.05
-# with almost no spread, a mean weight this close to 1 indicates propensities with few
-# digits
+# With almost no spread, a mean weight this close to 1 indicates propensities with few
+# digits.
 _DIGITS = 0.05
 RULES = ("overlap", "ess", "share", "weight", "digits")
 """Names of the rules that `overrule` accepts."""
 ASYMPTOTIC = ("beta", "normal", "bootstrap")
-# diagnostics are needed several times, and terms do not change: cache them
+# Diagnostics are needed several times, and terms do not change, so cache them.
 _CACHE: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
     WeakKeyDictionary()
 )
@@ -58,17 +59,17 @@ _CACHE: "WeakKeyDictionary[Terms, dict[float | None, Diagnostics]]" = (
 class Diagnostics(NamedTuple):
     """Diagnostics that show how well a log of `n` rows supports a target.
 
-    `ess` is the effective sample size: T / mean E[w² | x] where the odds of all arms
-    are logged, else (Σw)²/Σw². `largest_share` is the share of all weight that one row
-    has: the heaviest row in T by the logged odds, else the heaviest drawn. `missing` is
-    the target's mean mass on arms that the logger could not draw. The weights average
-    to `mean_weight` ± `weight_error`, which is 1 - `missing` if the propensities are
-    right; `inflation` is an e-value against a mean of at most 1 (`bets`), `deflation`
-    one against a mean of at least 1 - `missing`: None where no bound on the weights is
-    known, as only drawn odds are logged and no floor is given. By `rounding` the mean
-    weight may be off, as propensities were written with few digits. Where rows
-    were decided together the `unit` of all of this is the slate, or the decision where
-    most stand alone.
+    `ess` is the effective sample size: T / mean E[w² | x] if the propensities of all
+    arms are logged, otherwise (Σw)²/Σw². `largest_share` is the share of all weight on
+    one row: the heaviest row in T by the logged propensities, otherwise the heaviest
+    drawn row. `missing` is the target's mean probability of arms that the logging
+    policy could not draw. The weights have the mean `mean_weight` ± `weight_error`,
+    which is 1 - `missing` if the propensities are right. `inflation` is an e-value
+    against a mean of at most 1 (`bets`), and `deflation` one against a mean of at least
+    1 - `missing`; it is None if no bound on the weights is known, because only drawn
+    propensities are logged and no floor is given. `rounding` is the possible error of
+    the mean weight because propensities have few digits. If rows were decided together,
+    the `unit` of all this is the slate, or the decision if most stand alone.
     """
 
     n: int
@@ -87,8 +88,8 @@ def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
     """Return the diagnostics of terms. For a difference, return the worse of both
     sides.
 
-    `floor`, the smallest propensity that the logger can give, bounds the weights where
-    only drawn odds are logged.
+    `floor`, the smallest propensity of the logging policy, bounds the weights if only
+    drawn propensities are logged.
     """
     known = _CACHE.setdefault(terms, {})
     if floor not in known:
@@ -102,9 +103,9 @@ def _deflation(terms: Terms, floor: float | None) -> float | None:
     """Return an e-value against the hypothesis that the conditional mean weight is at
     least 1 - missing.
 
-    Each row's weight is at most what its logged odds or the floor allow, which is known
-    before the draw. So rows of a slate count by themselves, in any order. Of a
-    difference, the larger of both sides'.
+    Each row's weight has a bound from its logged propensities or the floor, which is
+    known before the draw. So the rows of a slate count separately, in any order. For a
+    difference, return the larger value of both sides.
     """
     if terms.parts is not None:
         sides = [_deflation(part, floor) for part in terms.parts]
@@ -193,12 +194,12 @@ def _diagnose(terms: Terms, floor: float | None) -> Diagnostics:
 def broken_rules(one: Diagnostics, interval: str) -> dict[str, str]:
     """Return a sentence for each broken rule that matters for this kind of interval.
 
-    Every interval needs that the logger could draw what the target draws, and that
-    propensities were not rounded so that the mean weight may be off by 0.05. Beta,
-    normal and bootstrap intervals also need enough rows without a heavy one among them.
-    Bernstein and anytime intervals hold for any tail, and need only that the
-    propensities are right: each direction of a mean weight that is not 1 has an
-    e-value, which reaches 1000 with probability 1/1000 at most if they are.
+    Every interval needs a logging policy that could draw all arms of the target, and
+    propensities whose rounding changes the mean weight by less than 0.05. Beta, normal
+    and bootstrap intervals also need enough rows without a dominant one. Bernstein and
+    anytime intervals hold for any tail, and need only right propensities: each
+    direction of a mean weight other than 1 has an e-value, which reaches 1000 with
+    probability at most 1/1000 if they are right.
     """
     asymptotic = interval in ASYMPTOTIC
     why: dict[str, str] = {}

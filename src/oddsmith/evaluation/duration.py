@@ -6,7 +6,7 @@ from oddsmith.core.arrays import number
 
 __all__ = ["days_needed", "smallest_detectable_effect"]
 
-# quantile of the standard normal distribution for 80 % power
+# Quantile of the standard normal distribution for 80 % power.
 _POWER_QUANTILE = 0.84
 
 
@@ -14,7 +14,8 @@ def smallest_detectable_effect(half_width: float, standard_error: float) -> floa
     """Return h + 0.84 s, the effect for which the interval excludes 0 with 80 %
     probability.
 
-    `half_width` h is that of the interval now, `standard_error` s that of the estimate.
+    `half_width` h is the current half-width of the interval, `standard_error` s that of
+    the estimate.
     """
     return half_width + _POWER_QUANTILE * standard_error
 
@@ -26,10 +27,10 @@ def days_needed(
     effect: float,
     rows_per_day: float,
 ) -> float:
-    """Return the further days until an `effect` is detected with 80 % probability.
+    """Return the additional days until an `effect` is detected with 80 % probability.
 
     Half-width and standard error shrink as 1/√n, so n ((h + 0.84 s)² / δ² - 1) more
-    rows are needed; 0 where the data suffice.
+    rows are needed, or none if the data suffice.
 
     >>> round(days_needed(4000, 0.05, 0.0125, 0.03, 1000), 1)
     12.3

@@ -1,11 +1,11 @@
-"""Intervals that add one more row at each end of the range, for few rewards and for
-large weights that have not been drawn yet.
+"""Intervals that add one row at each end of the range, for few rewards and for large
+weights that have not been drawn yet.
 
-Rows that were drawn do not show how far a term can go: of a hundred rows without a
-reward the spread is 0. So the low end of an interval is that of the rows and one more
-at the least term that a row could have had, the high end that of the rows and one more
-at the most (`Terms.ends`, by the logged odds). Of many rows that changes nothing. Terms
-are (…, T), their ends (…): any number of logs at once.
+The drawn rows do not show how far a term can go: without any reward in a hundred rows,
+the spread is 0. So the low end of an interval uses the rows and one more at the
+smallest term that a row could have had, the high end the rows and one more at the
+largest (`Terms.ends`, from the logged propensities). With many rows this changes
+nothing. Terms are (…, T), their ends (…), for any number of logs at once.
 """
 
 from statistics import NormalDist
@@ -61,15 +61,15 @@ def beta_interval(
     """Return quantiles of beta distributions on the range, with mean and variance of
     the terms and one more row.
 
-    With [b, c] the range of a row's term, m and s² the moments of n rows and one more
-    at c, the high end is
+    With [b, c] the range of a row's term, and m and s² the moments of n rows and one
+    more at c, the high end is
 
         b + (c - b) · quantile of Beta(uk, (1 - u)k) at (1 + level)/2,
         u = (m - b)/(c - b),  k = u (1 - u) (c - b)² (n + 2)/s² - 1,
 
-    and the low end the same with one more row at b. Of rewards 0 and 1 that is Clopper
-    and Pearson's interval (1934), exactly; of rare rewards with weights Fay and Feuer's
-    (1997); of many rows the normal one.
+    and the low end is the same with one more row at b. For rewards 0 and 1 this is
+    exactly Clopper and Pearson's interval (1934); for rare rewards with weights it is
+    Fay and Feuer's (1997); for many rows the normal one.
     """
     low_end, high_end = ends
     of_low = moments(values, low_end)
@@ -114,9 +114,9 @@ def studentised(
     """Return the bootstrap-t interval (Efron 1979; Hall 1988). Ratios are resampled as
     ratios, differences row by row.
 
-    What is resampled for an end of the interval are the rows and one more at that end
-    of the range (`ends`). Of more than 20,000 rows, neighbours are added up to 20,000
-    groups first, which leaves the sums' law as it is.
+    Each end of the interval resamples the rows and one more at that end of the range
+    (`ends`). If there are more than 20,000 rows, neighbours are first summed to 20,000
+    groups, which does not change the distribution of the sums.
     """
     low_end, high_end = ends
     low = moments(terms.values, np.asarray(low_end))
@@ -185,7 +185,7 @@ def _resample(
         residuals /= mean[:, None]
     variance = np.square(residuals, out=residuals).mean(axis=1)
     errors = np.sqrt(variance / n)
-    # without spread, the statistic of a resample is infinite, or 0 if its mean agrees
+    # Without spread, the statistic of a resample is infinite, or 0 if its mean agrees.
     with np.errstate(divide="ignore", invalid="ignore"):
         no_spread = np.where(distance == 0, 0.0, np.sign(distance) * np.inf)
         statistics: Array = np.where(errors > 0, distance / errors, no_spread)

@@ -1,8 +1,8 @@
-"""Estimators: functions from a log, a target's propensities and a reward model's
-predictions to one term per row.
+"""Estimators: functions of a log, a target's propensities and a reward model's
+predictions that return one term per row.
 
-With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards, q(π) =
-Σ_a π(a) q(a):
+With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards, and
+q(π) = Σ_a π(a) q(a):
 
     ips          w r                            unbiased if the logger can draw
                                                 whatever the target draws
@@ -89,10 +89,11 @@ def best_setting(
 
         Var(terms) / T + min(B, |mean d| + sd(d)/√T)²,   d = (w - ŵ) residual
 
-    The second part bounds the bias: d is what shrinking takes away, estimated with one
-    standard error on top; B is its largest size, the mean of w - ŵ (as |residual| ≤ 1),
-    by the logged odds of all arms where they are there. Candidates are 32 quantiles of
-    the weights (squared, for optimistic shrinkage) and ∞, which is no shrinkage.
+    The second part bounds the bias. d is the reduction by shrinking, estimated with one
+    standard error added. B is its largest size, the mean of w - ŵ (because |residual| ≤
+    1), computed from the propensities of all arms if they are logged. Candidates are 32
+    quantiles of the weights (squared, for optimistic shrinkage) and ∞, which means no
+    shrinkage.
     """
     weights = rows.weights
     n = len(weights)
@@ -130,8 +131,8 @@ def _largest_bias(
 
 
 def ips(log: Log, target: object) -> Terms:
-    """Inverse propensity scoring, w r; unbiased if p > 0 wherever π > 0 (Horvitz and
-    Thompson 1952).
+    """Inverse propensity scoring, w r. It is unbiased if p > 0 wherever π > 0 (Horvitz
+    and Thompson 1952).
 
     >>> log = Log(arm=[0, 1], reward=[1, 1], propensities=[[0.5, 0.5], [0.8, 0.2]])
     >>> ips(log, [0.5, 0.5]).values
@@ -156,8 +157,9 @@ def snips(log: Log, target: object) -> Terms:
     """Self-normalised IPS, R = Σ w r / Σ w; terms R + w (r - R) / mean(w), whose mean
     is R.
 
-    Their spread is the delta method's (Swaminathan and Joachims 2015). Biased by
-    O(1/T), within [0, 1], and shifted by as much as all rewards are.
+    Their spread is that of the delta method (Swaminathan and Joachims 2015). The
+    estimate has a bias of O(1/T), lies within [0, 1], and shifts by the same amount as
+    all rewards.
     """
     rows = rows_of(log, target)
     weights = rows.weights
@@ -175,7 +177,7 @@ def snips(log: Log, target: object) -> Terms:
 
 def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Terms:
     """Clipped IPS, min(w, M) r. The threshold M is given, or chosen by the smallest
-    estimated mean squared error (`tuning`).
+    estimated mean squared error (`best_setting`).
 
     Its mean is at most the value, and at most E[(w - M)+] below it (Ionides 2008;
     Bottou et al. 2013).
@@ -208,9 +210,9 @@ def dr(
     """Doubly robust estimator, q(π) + w (r - q(a)): unbiased, with the variance of the
     model's residuals (Dudík et al. 2011).
 
-    Applies when each row's predictions do not depend on its own reward: `cross_fit`
-    makes such predictions. Bernstein and anytime intervals need predictions of a model
-    of earlier rows, made before these rows (`beforehand=True`).
+    It applies if each row's predictions do not depend on its own reward, as those of
+    `cross_fit`. Bernstein and anytime intervals need predictions of a model of earlier
+    rows, made before these rows (`beforehand=True`).
     """
     rows = rows_of(log, target)
     model = _model(rows, predictions)
@@ -383,7 +385,7 @@ def _weighted(
 
 def _extremes(rows: Rows, model: _Model, shrink: Callable[[Array], Array]) -> Extremes:
     """Return base + ŵ (r - q) for rewards 1 and 0, over all arms if their propensities
-    are logged, else over the drawn ones."""
+    are logged, otherwise over the drawn ones."""
     if rows.ratios is None or rows.propensities is None:
         base = model.base
         q = drawn_entries(model.predictions, rows.arm)

@@ -1,8 +1,8 @@
 """Exact sums: numbers are rounded to multiples of 2^-32, so that sums do not depend on
 the order.
 
-So rows may be added many at a time, and what was added can be taken out again. Sums of
-10^9 logarithms fit.
+So rows can be added many at a time, and removed again exactly. Sums of 10^9 logarithms
+fit.
 """
 
 import numpy as np

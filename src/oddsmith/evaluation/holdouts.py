@@ -42,8 +42,8 @@ def compared_rows(log: Log) -> Bools:
 
 
 def excluded_rows_note(log: Log) -> str:
-    """Return a sentence with the number of rows that do not compare policy and control;
-    "" if all do.
+    """Return a sentence with the number of rows that do not compare policy and control,
+    or "" if all do.
 
     >>> excluded_rows_note(Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0]))
     '1 of 2 rows is left out: after the end of the experiment all get the control.'
@@ -62,8 +62,8 @@ def excluded_rows_note(log: Log) -> str:
 
 
 def policy_odds(log: Log) -> Array:
-    """Return the odds (T, K) of the policy beside a holdout by decision: the logged
-    ones are (1 - h) π + h β, with the share h and the control β.
+    """Return the propensities (T, K) of the policy beside a holdout by decision. The
+    logged ones are (1 - h) π + h β, with the share h and the control β.
 
     They are NaN in rows with a share of 1, after the end of an experiment;
     `score_metrics` leaves such rows out.
@@ -94,10 +94,10 @@ def unit_log(log: Log) -> Log:
     """Return a log with one row per unit of a holdout by unit, with the totals of its
     amounts.
 
-    Its arms are the groups, policy and control, with odds 1 - h and h of the share h.
-    Group, share, context and time of a unit are those of its first decision with a
-    reward or an amount; rows that compare nothing are left out (`compared_rows`). The
-    total of rewards is the metric `reward`.
+    Its arms are the groups, policy and control, with propensities 1 - h and h for the
+    share h. Group, share, context and time of a unit are those of its first decision
+    with a reward or an amount. Rows that do not compare both are left out
+    (`compared_rows`). The total of rewards is the metric `reward`.
 
     >>> log = Log(
     ...     arm=[0, 1, 0],
@@ -155,7 +155,7 @@ def _first_rows(units: Ints, has_amount: Bools) -> Ints:
 
 
 def _totals(column: Array, units: Ints) -> Array:
-    """Return the sum of each unit's amounts; NaN where none has come."""
+    """Return the sum of each unit's amounts, NaN if none has come."""
     known = ~np.isnan(column)
     counts = np.bincount(units, weights=known)
     sums = np.bincount(units, weights=np.where(known, column, 0.0))
@@ -163,8 +163,8 @@ def _totals(column: Array, units: Ints) -> Array:
 
 
 def unit_numbers(log: Log) -> Ints | None:
-    """Return the number (T,) of each row's unit, None where no unit returns; a row
-    without a unit is one."""
+    """Return the number (T,) of each row's unit, or None if no unit returns. A row
+    without a unit counts as a unit."""
     if log.unit is None:
         return None
     known: dict[object, int] = {}

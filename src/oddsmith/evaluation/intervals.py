@@ -47,14 +47,15 @@ __all__ = [
 
 def outer_terms(terms: Terms) -> tuple[Terms, Terms] | None:
     """Return terms whose mean is at most the value, and terms whose mean is at least
-    the value; None if all propensities are known.
+    the value, or None if all propensities are known.
 
-    With D = w - w' of two targets, and P, N the mass that the first has more and less
-    than the second, they are
+    With D = w - w' for two targets, and P, N the probability that the first places more
+    and less than the second, they are
 
         D⁺ r + D⁻ (1 - r) - N   and   P - D⁺ (1 - r) - D⁻ r
 
-    so what two targets share cancels. Of one target, D = w, P = 1 and N = 0.
+    so that everything the two targets share cancels. For a single target, D = w, P = 1
+    and N = 0.
     """
     sides = [part.drawn for part in terms.parts or (terms,)]
     drawn = [side for side in sides if side is not None]
@@ -94,18 +95,18 @@ def _bound(terms: Terms, values: Array, extremes: Extremes) -> Terms:
 
 
 def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:
-    """Return how much mass the first target puts on arms beyond the second, and vice
-    versa.
+    """Return how much probability the first target puts on arms beyond the second, and
+    vice versa.
 
-    Of the logger, whose other odds are not known, they are means over rows: where π has
-    less than p, E (1 - w)⁺, whose rows are light, and where it has more, as much, less
-    what π has on arms that could not be drawn.
+    For the logging policy, whose other propensities are unknown, these are means over
+    rows: E (1 - w)⁺ where π is smaller than p, and the same amount where it is larger,
+    minus what π has on arms that could not be drawn.
     """
     if first.target is not None and second.target is not None:
         apart = first.target - second.target
         more = np.maximum(apart, 0.0).sum(axis=1)
         return more, np.maximum(-apart, 0.0).sum(axis=1)
-    # the weights of the logging policy are all 1
+    # The weights of the logging policy are all 1.
     both_weights = first.weights * second.weights
     light = np.maximum(1.0 - both_weights, 0.0)
     more = light + first.mass - 1.0
@@ -137,13 +138,13 @@ class Estimate(NamedTuple):
     """A value with its interval. If `refused` contains rules, all three numbers are NaN
     and `why` explains it.
 
-    The interval is for the mean of the estimator, which is the target's value if
-    `unbiased` (never where the logger could not draw what the target draws); else bias
-    comes on top, unless it is `counted`: where a setting was chosen from the same rows,
-    the interval holds that of no shrinkage, too, and so the value. `overruled` are
-    broken rules that were named in `overrule`. `cut_from` is the mean of the terms
-    where that is outside the interval (no mean reward is above 1): `value` is then the
-    nearer end.
+    The interval is for the mean of the estimator, which is the target's value if it is
+    `unbiased` (never if the logging policy could not draw an arm of the target).
+    Otherwise a bias must be added, unless it is `counted`: if a setting was chosen from
+    the same rows, the interval also contains that without shrinkage, and so the value.
+    `overruled` are broken rules that were named in `overrule`. `cut_from` is the mean
+    of the terms if it is outside the interval (no mean reward is above 1); `value` is
+    then the nearer end.
     """
 
     name: str
@@ -179,7 +180,7 @@ class Estimate(NamedTuple):
 
     @property
     def assumption(self) -> str:
-        """Return the assumption of the interval, besides correct propensities."""
+        """The assumption of the interval, besides correct propensities."""
         return ASSUMPTIONS[self.interval]
 
 
@@ -208,13 +209,13 @@ def estimate(
       no bound on weights for them, and is narrower with a `floor`, above all where
       rewards are rare; others use [a, b].
 
-    Where the log has the odds of drawn arms alone, a `floor` also makes the first three
-    narrower, if the rows are at least 20 times 1/floor.
-    Where [a, b] is needed it comes from `floor`, the smallest propensity the logger can
-    give, or from a chosen threshold. Intervals are cut to [0, 1], where values are
-    ([-1, 1] for differences), and a mean outside its interval to the nearer end
-    (`cut_from`). Of rows that were decided together the value is the mean over slates
-    of the means over their slots, and slates are what is counted (`slates`).
+    If the log has only the propensities of drawn arms, a `floor` also makes the first
+    three intervals narrower, if there are at least 20 times 1/floor rows. The range [a,
+    b] comes from `floor`, the smallest propensity of the logging policy, or from a
+    chosen threshold. Intervals are cut to [0, 1], the range of values ([-1, 1] for
+    differences), and a mean outside its interval to the nearer end (`cut_from`). For
+    rows that were decided together, the value is the mean over slates of the means over
+    their slots, and slates are the units (`slates`).
 
     >>> from oddsmith.evaluation import ips
     >>> from oddsmith.logs import Log
@@ -260,8 +261,8 @@ def estimate(
     if refused:
         return answer
     low, high = _widest_ends(terms, interval, level, floor, seed)
-    # widen the interval for rounded propensities: rewards are in [0, 1], so the mean
-    # changes at most as much as the mean weight
+    # Widen the interval for rounded propensities. Rewards are in [0, 1], so the mean
+    # changes at most as much as the mean weight.
     low -= found.rounding
     high += found.rounding
     if low > high:
@@ -302,8 +303,9 @@ def _widest_ends(
 def _unshrunk_ends(
     terms: Terms, interval: str, level: float, floor: float | None, seed: int
 ) -> tuple[float, float]:
-    """Return the ends of the interval, widened to those without shrinkage: a chosen
-    setting varies with the rows, which the spread of the terms does not contain."""
+    """Return the ends of the interval, widened to those without shrinkage, because a
+    chosen setting varies with the rows and the spread of the terms does not include
+    this."""
     low, high = _ends(terms, interval, level, floor, seed)
     if terms.whole is None:
         return low, high
@@ -315,7 +317,7 @@ def _is_light(terms: Terms, floor: float | None) -> bool:
     """Return whether only `floor` bounds the weights, and bounds them so well that no
     row has much of the total weight.
 
-    Such terms need no bounds of what was not drawn (`outer_terms`).
+    Such terms need no bounds for undrawn arms (`outer_terms`).
     """
     if floor is None or terms.slates is not None:
         return False
@@ -390,7 +392,7 @@ def _paired_ends(
 
 def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums, Sums]:
     """Return the sums of the bets on the means of both columns, for values between
-    `least` and 1; with `every`, after each row."""
+    `least` and 1. With `every`, return them after each row."""
     least_gain = max(0.0, least + bets.gain_shift)
     least_loss = max(0.0, bets.loss_shift - 1.0)
     on_gain = bets_within(least_gain, 1.0 + bets.gain_shift)
@@ -422,7 +424,7 @@ def _bernstein(terms: Terms, level: float, floor: float | None) -> tuple[float, 
     n = len(terms)
     chance = log(4 / (1 - level))
     variance = float(terms.values.var(ddof=1))
-    # Maurer and Pontil 2009, Theorem 4
+    # Maurer and Pontil 2009, Theorem 4.
     reach = sqrt(2 * variance * chance / n)
     factor = 7 * (high - low) * chance
     reach += factor / (3 * (n - 1))
@@ -451,9 +453,9 @@ def compare(
     """Compare targets with the baseline (by default the first one) on the same rows of
     a log.
 
-    Differences are taken row by row, so what the targets share cancels. All differences
-    hold together at `level`: each of m has 1 - (1 - level)/m (Bonferroni). Values are
-    at `level` each.
+    Differences are taken row by row, so everything the targets share cancels. All
+    differences hold together at `level`: each of m has 1 - (1 - level)/m (Bonferroni).
+    Each value has the level `level`.
 
     >>> from oddsmith.evaluation import ips, logged
     >>> from oddsmith.logs import Log

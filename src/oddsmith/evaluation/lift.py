@@ -25,7 +25,7 @@ Outcome: TypeAlias = Literal["better", "worse", "inconclusive", "refused"]
 
 DAYS_PER_MONTH = 30.4
 _VOLUME_DAYS = 7
-# share of α spent on the mean of the control
+# Share of α spent on the mean of the control.
 _CONTROL_SHARE = 0.1
 
 
@@ -43,8 +43,8 @@ def split_level(level: float) -> tuple[float, float]:
 def lift_bounds(difference: Bounds, control: Bounds) -> Bounds:
     """Return the range of Δ / V over a rectangle of differences and control means.
 
-    It excludes 0 exactly where the difference does. Where the control's mean may be 0,
-    an end is infinite.
+    It excludes 0 exactly if the difference does. If the control's mean may be 0, an end
+    is infinite.
 
     >>> lift_bounds(Bounds(0.1, 0.3), Bounds(1.0, 2.0))
     Bounds(low=0.05, high=0.3)
@@ -101,7 +101,7 @@ def metric_outcome(metric: Metric, difference: Effect) -> Outcome:
 
 
 def monthly_sum(difference: float, decisions_per_day: float) -> float:
-    """Convert a difference per decision to a sum per month, for known traffic.
+    """Convert a difference per decision to a sum per month for a given traffic.
 
     >>> monthly_sum(0.5, 100)
     1520.0
@@ -110,8 +110,8 @@ def monthly_sum(difference: float, decisions_per_day: float) -> float:
 
 
 def daily_volume(times: Any) -> float | None:
-    """Return the median number of decisions per day over the last 7 full days; None if
-    there is no full day, or if the times are no dates.
+    """Return the median number of decisions per day over the last 7 full days, or None
+    if there is no full day or the times are not dates.
 
     >>> hours = np.arange(60) * np.timedelta64(1, "h")
     >>> daily_volume(np.datetime64("2026-03-01T12") + hours)
@@ -120,7 +120,7 @@ def daily_volume(times: Any) -> float | None:
     if times is None or len(times) == 0 or times.dtype.kind != "M":
         return None
     days = times.astype("datetime64[D]").astype(np.int64)
-    # the first and the last day of a log are rarely full
+    # The first and the last day of a log are rarely full.
     counts = np.bincount(days - days.min())[1:-1]
     if len(counts) == 0:
         return None

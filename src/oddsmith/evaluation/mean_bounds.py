@@ -7,23 +7,23 @@ Let x_t ≥ 0 have the mean v_t given the past. For a centre c ≥ 0 and a rate 
     (1 + λ (x_t - c)) exp(λ c - λ v_t)
 
 is never negative and has mean (1 + λ (v_t - c)) exp(-λ (v_t - c)) ≤ 1 given the past.
-Its product over rows depends on the unknown means by their sum alone, so with V =
-(v_1 + … + v_t)/t and the sums G_λc = Σ ln(1 + λ (x - c)) + λ c,
+Its product over rows depends on the unknown means only through their sum. With V = (v_1
++ … + v_t)/t and the sums G_λc = Σ ln(1 + λ (x - c)) + λ c,
 
     W_t = Σ over λ, c of share(λ, c) exp(G_λc - λ t V),   shares that sum to 1,
 
-is below 1/α at every row at once with probability at least 1 - α (Ville). It decreases
-in V, so the running means that are not refuted are those above one number. (After
-Waudby-Smith et al. 2022, who bound the logarithm from below by a sub-gamma law.)
-Nothing but the sums is kept of a row, and they do not depend on the order of rows: a
-row that turns out to be another one is taken out and put in again. A rate loses λ² (v -
-c)²/2 of its growth by a centre that is not the mean; centres lie so close that some are
-near to any mean.
+is below 1/α at every row simultaneously with probability at least 1 - α (Ville). It
+decreases in V, so the running means that are not rejected are those above one number.
+(After Waudby-Smith et al. 2022, who bound the logarithm from below by a sub-gamma
+function.) Only the sums are stored, and they do not depend on the order of rows: a row
+can be removed and added again with another value. If the centre differs from the mean,
+a rate loses λ² (v - c)²/2 of its growth; the centres are so close that some are near
+any mean.
 
-Where a column y in [0, L] has the mean total - v_t, with L known before the rows, L - y
-has the mean v_t + L - total, so bets on it are bets on v_t, too (`limited_sums`). They
-may be larger, up to nearly 1/L, and L - y varies little where y is rare: of rare
-rewards the bound is near that of a betting interval for one look.
+If a column y in [0, L] has the mean total - v_t, with L known before the rows, then L -
+y has the mean v_t + L - total, so bets on it are also bets on v_t (`limited_sums`).
+Their rates may be larger, up to nearly 1/L, and L - y varies little if y is rare: for
+rare rewards the bound is close to that of a betting interval for a single look.
 """
 
 from functools import lru_cache
@@ -46,26 +46,26 @@ __all__ = [
 ]
 
 RATES: Array = 2.0 ** np.arange(6, -15, -1.0)
-# smallest and largest rate that logs of a hundred to a million rows need
+# Smallest and largest rate that logs of a hundred to a million rows need.
 _USUAL = (2.0**-9, 2.0)
 _USUAL_SHARE = 0.9
-# number of steps between centres: fine for the rates below, coarse for all others
+# Number of steps between centres: fine for the rates below, coarse for all others.
 _FINE, _COARSE = 16, 4
 _FINE_RATES = (2.0**-8, 1.0)
-# weight of the first and last centre relative to the others: means of rare rewards are
-# near the ends
+# Weight of the first and last centre relative to the others, because means of rare
+# rewards are near the ends.
 _END_SHARE = 3.0
 # Bets on L - y: the largest loss per row as a share of the bet, and the relative
 # amounts of money. Rare rewards and few rows need the largest losses.
 _LOSSES: Array = np.array([0.8, 0.5, *(2.0 ** np.arange(-2, -15, -1.0))])
 _LOSS_PARTS: Array = np.array([3.0, 2.0, 1.0, 1.0, *([0.5] * 11)])
-# centres for y and their relative amounts of money
+# Centres for y and their relative amounts of money.
 _LIMITED_CENTRES = (0.0, 0.25, 0.5)
 _CENTRE_PARTS = (4.0, 1.0, 1.0)
-# share of all money that is bet on L - y
+# Share of all money that is bet on L - y.
 _LIMITED_SHARE = 0.6
 # Steps of Newton's method. It approaches the root from below, so stopping early gives a
-# smaller, still valid bound.
+# smaller but still valid bound.
 _STEPS = 60
 
 
@@ -128,7 +128,7 @@ def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
 def running_sums(
     x: Array, bets: MeanBets | None = None, *, every: bool = False
 ) -> Sums:
-    """Return the sums for x ≥ 0 (…, T) after all rows; with `every`, after each row:
+    """Return the sums for x ≥ 0 (…, T) after all rows, or with `every` after each row:
     (…, T), (…, T, B)."""
     if bets is None:
         bets = bets_within()
@@ -145,7 +145,7 @@ def running_sums(
         return Sums(rows, np.stack(gains, axis=-1), bets)
     times: Array = np.ones(steps)
     rows = np.full(x.shape[:-1], float(steps))
-    if x.ndim == 1:  # rewards often have few distinct values, and so have the terms
+    if x.ndim == 1:  # rewards, and so terms, often have few distinct values
         x, counts = np.unique(x, return_counts=True)
         times = counts.astype(np.float64)
     for rate, centre in pairs:
@@ -174,11 +174,11 @@ def limited_bets(limit: float) -> MeanBets:
 
 
 def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
-    """Return the sums for x joined with those for `limit` - y (…, T), where y ≤ `limit`
+    """Return the sums for x joined with those for `limit` - y (…, T), if y ≤ `limit`
     and the means of x and y sum to `total`.
 
-    The mean of limit - y is limit - total above that of x, which its bets are credited
-    with.
+    The mean of limit - y is that of x plus limit - total, and its bets are corrected by
+    this difference.
     """
     every = own.gains.ndim > y.ndim
     more = running_sums(limit - y, limited_bets(limit), every=every)
@@ -217,7 +217,7 @@ def running_bound(sums: Sums, alpha: float) -> Array:
     rates = sums.bets.rates
     charges = rates * sums.rows[..., None]  # cost of the bets per unit of the mean
     gains = sums.gains + sums.bets.log_shares
-    # start value: the bound of the best single bet
+    # Start value: the bound of the best single bet.
     mean = ((gains - needed) / charges).max(axis=-1)
     for _ in range(_STEPS):
         terms = gains - charges * mean[..., None]

@@ -1,8 +1,8 @@
 """Anytime-valid bounds on a policy's mean, from sums that do not depend on the order of
 rows.
 
-The bets are those of `mean_bounds`, on w r and on w (1 - r); their logarithms are added
-up as whole units, so that rows can be taken out again.
+The bets are those of `mean_bounds`, on w r and on w (1 - r). Their logarithms are
+summed as integer units, so that rows can be removed exactly.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from oddsmith.evaluation.paired_bets import Bounds
 
 __all__ = ["mean_interval", "mean_units", "no_mean_units"]
 
-# rows per block, so that tables stay in the cache
+# Rows per block, so that tables stay in the cache.
 _PIECE = 40
 
 

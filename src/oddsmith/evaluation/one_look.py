@@ -6,9 +6,9 @@ is a ratio) and importance weights w. Its error is the mean of the terms
 
     w (y - ρ d) / mean(w d),    ρ = Σ w y / Σ w d.
 
-Terms of target and control are subtracted row by row, so what both share cancels. Where
-units return, their terms are added first: rows of one unit may depend on one another.
-In a fixed split the intervals are Welch's.
+Terms of target and control are subtracted row by row, so everything they share cancels.
+If units return, their terms are summed first, because rows of one unit may depend on
+one another. In a fixed split the intervals are Welch's.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Effect(NamedTuple):
     standard_error: float = float("nan")
 
     def times(self, factor: float) -> "Effect":
-        """Return the effect in another unit; a negative factor swaps the ends."""
+        """Return the effect in another unit. A negative factor swaps the ends."""
         low, high = sorted((factor * self.low, factor * self.high))
         standard_error = abs(factor) * self.standard_error
         return Effect(
@@ -101,14 +101,14 @@ def weighted_mean(
     terms = weights * (amounts - value * denominators) * (len(amounts) / total)
     if units is not None:
         n_units = int(units.max()) + 1
-        # scale sums per unit so that the result is a mean over rows
+        # Scale sums per unit so that the result is a mean over rows.
         scale = n_units / len(amounts)
         terms = scale * np.bincount(units, weights=terms).astype(np.float64)
         weights = np.bincount(units, weights=weights).astype(np.float64)
     effective_size = float(weights.sum() ** 2 / (weights @ weights))
     correction = np.nan
     if effective_size > 1:
-        # Bessel's correction, as in the sample variance
+        # Bessel's correction, as in the sample variance.
         correction = np.sqrt(effective_size / (effective_size - 1))
     return WeightedMean(value, terms * correction, effective_size)
 
@@ -144,7 +144,7 @@ def mean_lift(
     """Return the relative difference, V_target / V_control - 1.
 
     On the scale `log` the interval is that of ln V_target - ln V_control by the delta
-    method; on `linear` that of the ratio. Both need a control above 0, and `log` a
+    method, on `linear` that of the ratio. Both need a control above 0, and `log` a
     target above 0; otherwise the ends are NaN.
     """
     check_choice("lift", scale, LIFT_SCALES)

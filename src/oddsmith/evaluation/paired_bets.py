@@ -1,25 +1,27 @@
 """Anytime-valid bounds on the difference of two policies.
 
-Row t has the arm's importance weights w and u of target and control, D = w - u, and a
-reward r in [0, 1]. All odds are logged, so D has mean 0 given the past, and for any
-constant m the mean of D (r - m) is the effect Δ_t of the row. For a rate λ and a row
-rate κ ≤ λ with κ D (r - m) ≥ -0.9 for every arm and r in {0, 1}, the factor
+Row t has the importance weights w and u of the drawn arm under target and control, D =
+w - u, and a reward r in [0, 1]. All propensities are logged, so D has mean 0 given the
+past, and for any constant m the mean of D (r - m) is the effect Δ_t of the row. For a
+rate λ and a row rate κ ≤ λ with κ D (r - m) ≥ -0.9 for every arm and r in {0, 1}, the
+factor
 
     F_t = (1 + κ D (r - m)) exp(-λ Δ_t - (λ - κ) N_t)
 
-has mean at most exp(κ Δ_t - λ Δ_t - (λ - κ) N_t) ≤ 1, as Δ_t ≥ -N_t, with N_t the mass
-that target and control place differently. Rows without a reward have κ = 0. With
+has mean at most exp(κ Δ_t - λ Δ_t - (λ - κ) N_t) ≤ 1, because Δ_t ≥ -N_t, where N_t is
+the probability that target and control place differently. Rows without a reward have κ
+= 0. With
 
     G = Σ ln(1 + κ D (r - m)) - (λ - κ) N,    W_n = Σ ρ exp(G_λm - λ n Δ),  Σ ρ = 1,
 
-and Δ the mean effect of n rows, W_n is below 2/α at every n with probability at least
-1 - α/2 (Ville). It decreases in Δ, so its root is a lower bound; -D gives the upper
-one. Nothing but the sums is stored, as whole numbers: they do not depend on the order
-of rows, and rows are replaced when their rewards arrive or change.
+and Δ the mean effect of n rows, W_n is below 2/α at every n with probability at least 1
+- α/2 (Ville). It decreases in Δ, so its root is a lower bound; -D gives the upper one.
+Only the sums are stored, as integers: they do not depend on the order of rows, and rows
+are replaced when their rewards arrive or change.
 
-Where the target places mass A more than the control on arms with odds 0, and the
-control mass B more than the target, D misses their rewards, which are in [0, 1]: the
-factor pays κ (A m + B (1 - m)).
+If the target places probability A more than the control on arms with propensity 0, and
+the control B more than the target, D misses their rewards, which are in [0, 1]: the
+factor then includes κ (A m + B (1 - m)).
 """
 
 from collections.abc import Sequence
@@ -52,7 +54,8 @@ __all__ = [
 
 RATES: Array = 2.0 ** np.arange(0.0, -13.0, -1.0)
 """The rates λ of the bets."""
-# even steps of the angle arcsin √m: each step then costs the same width of the interval
+# Even steps of the angle arcsin √m, so that each step costs the same width of the
+# interval.
 CENTRES: Array = np.sin(np.linspace(0.0, np.pi / 2, 13)) ** 2
 """The centres m of the bets."""
 # Relative amounts of money. Rates for a thousand to a hundred thousand rows get more,
@@ -61,7 +64,7 @@ _RATE_PARTS: Array = np.array([2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 1, 0.5])
 _CENTRE_PARTS: Array = np.where(CENTRES < 0.15, 2.0, 1.0)
 _LARGEST_LOSS = 0.9
 _SHAPE = (2, len(RATES), len(CENTRES))
-# rows per block, so that tables stay in the cache
+# Rows per block, so that tables stay in the cache.
 _PIECE = 90
 
 
@@ -137,7 +140,8 @@ def pair_odds(
     (4.0, -1.3333333333333333, 1.0)
     """
     change = target - control
-    # 1 / odds of an arm below it overflows; no input has such an arm drawn
+    # 1 / propensity overflows for smaller propensities. No input contains such a drawn
+    # arm.
     could_be_drawn = odds >= LEAST_PROPENSITY
     apart = np.zeros_like(change)
     np.divide(change, odds, out=apart, where=could_be_drawn)
@@ -172,8 +176,8 @@ def pair_drawn_odds(
     """Return the rows of a log with only the propensities of drawn arms.
 
     `floor` is the smallest propensity that the logging policy gives to any arm, which
-    bounds D; `barred` (T, K) are the arms that could not be drawn. A `control` of None
-    is the logging policy itself.
+    bounds D. `barred` (T, K) marks the arms that could not be drawn. A `control` of
+    None is the logging policy itself.
     """
     number("floor", floor, low=0, high=1, open_low=True)
     rows = len(arm)
@@ -217,8 +221,8 @@ def pair_drawn_odds(
 def pair_policies(
     target: PolicyRows, control: PolicyRows, floor: float | None = None
 ) -> PairedRows | None:
-    """Return the rows of two targets on one log. Return None if nothing bounds D: only
-    drawn propensities are logged, and there is no `floor`."""
+    """Return the rows of two targets on one log, or None if nothing bounds D, because
+    only drawn propensities are logged and there is no `floor`."""
     width = max(_width(target), _width(control))
     odds = target.odds if control.odds is None else control.odds
     first = _table(target, width)
@@ -270,7 +274,7 @@ class PairedSums:
     """Sums of all bets over `rows` rows: G of the lower and the upper bound per rate
     and centre, in integer units (2, rates, centres).
 
-    They are a function of the set of rows, equal to the last bit in any order.
+    They depend only on the set of rows, equal to the last bit in any order.
 
     >>> rng = np.random.default_rng(0)
     >>> arm = (rng.random(4000) < 0.5).astype(np.int64)
@@ -290,8 +294,8 @@ class PairedSums:
     def add(self, rows: PairedRows, counts: Ints | None = None) -> None:
         """Add each row `counts` (T,) times; -1 removes a row.
 
-        A service collects some rows and adds them at once, which is 20 times as fast
-        per row.
+        A service collects some rows and adds them at once, which is 20 times faster per
+        row.
         """
         n_rows = len(rows.apart)
         if counts is not None:
@@ -323,10 +327,11 @@ class PairedSums:
 
 
 def paired_bounds(units: Ints, rows: Ints, level: float) -> tuple[Array, Array]:
-    """Return the bounds (…) for sums (…, 2, rates, centres) over so many rows (…)."""
+    """Return the bounds (…) for sums (…, 2, rates, centres) over these numbers of rows
+    (…)."""
     bets = _bets()
     counts = np.maximum(rows, 1).astype(np.float64)[..., None]
-    # the root finder needs a positive mean, so shift the effect by 1
+    # The root finder needs a positive mean, so shift the effect by 1.
     shift = counts[..., None] * bets.rates
     gains = of_units(units).reshape(*units.shape[:-2], -1) + shift
     sums = Sums(np.broadcast_to(counts, gains.shape[:-1]), gains, bets)
@@ -369,7 +374,7 @@ def _gains(rows: PairedRows) -> Array:
     centres)."""
     has_reward = ~np.isnan(rows.reward)
     reward = np.where(has_reward, rows.reward, 0.0)
-    # the worst reward is 0 for an arm that the target prefers, and 1 for the others
+    # The worst reward is 0 for an arm that the target prefers, and 1 for the others.
     preferred_loss = rows.most[:, None] * CENTRES
     other_loss = -rows.least[:, None] * (1.0 - CENTRES)
     loss = np.maximum(np.maximum(preferred_loss, other_loss), 1e-300)

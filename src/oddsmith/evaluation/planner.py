@@ -1,4 +1,4 @@
-"""Exploration planner: interval width, number of decisions or gamma, computed from the
+"""Exploration planner: computes interval width, number of decisions or gamma from the
 other two."""
 
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ class ExplorationPlan:
     """Precision with which a logging policy (1 - γ) p + γ/K will allow evaluating a
     target π, computed before any decision is made.
 
-    `logger` and `target` are odds (K,), or (T, K) over typical contexts.
-    `second_moment` is E r² of the rewards the target would collect (its value, if
-    rewards are 0 or 1), or of the residual r - q for doubly robust estimates; it is
-    taken to be the same for all arms. With `offset` the variance that does not depend
-    on γ (-value² for IPS; the variance of q(π) for DR, 0 is safe for the former):
+    `logger` and `target` are propensities (K,), or (T, K) over typical contexts.
+    `second_moment` is E r² of the target's rewards (its value, if rewards are 0 or 1),
+    or of the residual r - q for doubly robust estimates; it is assumed to be the same
+    for all arms. `offset` is the variance that does not depend on γ (-value² for IPS;
+    the variance of q(π) for DR; for IPS, 0 is conservative):
 
         V(γ) = second_moment · E Σ_a π(a)² / ((1 - γ) p(a) + γ/K) + offset
         width                2 z sqrt(V(γ) / n)
 
-    A logger that never draws what the target does (p = 0) leaves K/γ: twice the
-    exploration, half the decisions.
+    If the logging policy never draws the target's arms (p = 0), the factor is K/γ:
+    twice the exploration halves the decisions.
 
     >>> plan = ExplorationPlan([1, 0, 0, 0], [0, 1, 0, 0], second_moment=0.1)
     >>> round(plan.width(0.02, 100_000), 4)
@@ -58,7 +58,7 @@ class ExplorationPlan:
         target_arms = self.target.shape[1]
         if arms != target_arms:
             raise InvalidInput(
-                f"logger and target must have as many arms; got {arms} and "
+                f"logger and target must have the same number of arms; got {arms} and "
                 f"{target_arms}"
             )
         number("second_moment", self.second_moment, low=0, high=1, open_low=True)
@@ -99,7 +99,8 @@ class ExplorationPlan:
         """Return the smallest gamma with an interval of this width after n decisions;
         raise if there is none.
 
-        V is convex in γ, so the gammas that do are an interval: its left end, to 1e-9.
+        V is convex in γ, so the suitable gammas form an interval. The result is its
+        left end, to 1e-9.
         """
         number("width", width, low=0, high=inf, open_low=True)
         number("n", n, low=1, high=inf)
@@ -109,8 +110,8 @@ class ExplorationPlan:
         least = self.width(best, n)
         if least > width:
             raise Infeasible(
-                f"no gamma gives a width of {width:g} after {n:,} decisions; the least "
-                f"is {least:.3g}, at gamma {best:.3g}"
+                f"no gamma gives a width of {width:g} after {n:,} decisions; the "
+                f"smallest width is {least:.3g}, at gamma {best:.3g}"
             )
         low = 0.0
         high = best

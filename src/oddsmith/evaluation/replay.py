@@ -1,5 +1,5 @@
 """Replay a learning policy over a log by rejection sampling, and compute the posterior
-for other experts."""
+of other experts in hindsight."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -72,16 +72,17 @@ def replay(
     """Replay a log through a learning `policy` by rejection sampling (Li et al. 2011).
 
     A row with logged arm a is accepted with probability π(a) c / p(a), where π are the
-    policy's odds now, p the logger's, and c = `floor` is at most every odds of the
-    logger; else the row is passed over. An accepted row is then a draw from the world
-    under π: c does not depend on the context, so contexts keep their law, and the
-    history has the law of a live run of as many steps. With a uniform logger this is Li
-    et al.'s method with the coin for the arm integrated out. About c · T rows are
-    accepted; `steps` stops after so many.
+    policy's current propensities, p those of the logging policy, and c = `floor` is a
+    lower bound of all logged propensities. Other rows are skipped. An accepted row is
+    then a draw from the world under π: c does not depend on the context, so the
+    distribution of contexts is unchanged, and the history has the distribution of a
+    live run with the same number of steps. With a uniform logging policy this is the
+    method of Li et al., with the random choice of the arm integrated out. About c · T
+    rows are accepted; `steps` limits their number.
 
-    Applies when contexts and rewards are independent from row to row, and c is a floor
-    for every eligible arm: of an exact log it is found (None), else it must be given.
-    Rows without a reward are left out.
+    The method applies if contexts and rewards are independent from row to row, and c is
+    a lower bound for every eligible arm. For an exact log it is computed (None),
+    otherwise it must be given. Rows without a reward are left out.
     """
     check_policy(policy)
     if slates_of(log) is not None:
@@ -135,8 +136,8 @@ class Hindsight(NamedTuple):
     """The posterior (N,) of N experts after the log, and their `log_weights` (T + 1, N)
     along it.
 
-    `losses` are mean losses on the drawn arms over the rows an expert was in the pool
-    for (NaN: none).
+    `losses` are mean losses on the drawn arms over the rows in which an expert was
+    available (NaN: none).
     """
 
     names: tuple[str, ...]
@@ -146,7 +147,7 @@ class Hindsight(NamedTuple):
 
     @property
     def winner(self) -> str:
-        """Return the expert with the largest posterior; the first of several."""
+        """The expert with the largest posterior, the first if several are equal."""
         return self.names[int(self.posterior.argmax())]
 
 
@@ -161,14 +162,14 @@ def hindsight(
 
         w_i ∝ p_i Π_t exp(-η ℓ(f_i(x_t, a_t), r_t))
 
-    `since` says from which row (a number) or time on an expert is in the pool: until
-    then it keeps its prior share against those present, as a sleeper does, charged with
-    their mix at each row. Experts whose advice the log does not have, by name, are
-    asked now, from the contexts.
-    Exact for any logger, since what is scored is the drawn arm; which arms that tests
-    is the logger's doing.
+    `since` states from which row (a number) or time on an expert is available. Until
+    then it keeps its share of the prior relative to the others, like an expert without
+    a prediction, and gets their mixed loss at each row. Experts whose predictions are
+    not in the log, by name, predict now, from the contexts. The result is exact for any
+    logging policy, because only the drawn arms are scored; the logging policy
+    determines which arms this tests.
 
-    Applies when experts are fixed, share = 0 and discount = 1.
+    It applies if experts are fixed, share = 0 and discount = 1.
     """
     if not isinstance(policy, GeneralizedThompsonSampling) or not policy.orderless:
         raise OrderMatters(

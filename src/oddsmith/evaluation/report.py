@@ -103,8 +103,8 @@ def log_notes(found: Assessment) -> list[str]:
     has_answer = verdict(found).estimator is not None
     is_asymptotic = found.logged.interval in ASYMPTOTIC
     if has_answer and is_asymptotic and not support_known(found):
-        # such intervals account for arms that were not drawn by the distance of rewards
-        # from 0 and 1
+        # Such intervals account for undrawn arms by the distance of rewards from 0 and
+        # 1.
         end = "high" if found.log.rewarded().reward.mean() < 0.5 else "low"
         notes.append(
             f"Only the odds of drawn arms are in the log: the {end} ends of intervals "
@@ -177,7 +177,7 @@ def _table(what: str, rows: list[_Row], caption: str) -> Table:
 
 
 def _by_difference(found: Assessment) -> Answers:
-    """Differences by target and estimator; the target is "TARGET - BASELINE"."""
+    """Return differences by target and estimator; the target is "TARGET - BASELINE"."""
     differences: Answers = {}
     for estimator, answers in found.differences.items():
         for target, answer in answers.items():
@@ -235,7 +235,7 @@ def write_report(
     """Write the assessment as one HTML page with verdict, figures, tables and details.
     The file is replaced atomically.
 
-    `notes` stand under the verdict.
+    `notes` are printed below the verdict.
     """
     answer = verdict(found)
     sections = []
@@ -273,8 +273,8 @@ def write_report(
 
 
 def _cells(answer: Answer) -> tuple[str, str, str, str]:
-    """Value, low, high, and a note: a refusal, a bias, rules that were overruled, a
-    setting that was chosen."""
+    """Return value, low, high and a note: a refusal, a bias, overruled rules, or a
+    chosen setting."""
     if isinstance(answer, str):
         return "", "", "", "refused"
     if answer.refused:
@@ -296,8 +296,8 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
 
 
 def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
-    """What each target earns more than the baseline, by each estimator; the verdict's
-    is drawn with thick lines."""
+    """Draw by how much each target exceeds the baseline, for each estimator. The
+    verdict's estimator has thick lines."""
     suffix = f" - {found.baseline}"
     by_target = {}
     for name, answers in _by_difference(found).items():
@@ -314,7 +314,7 @@ def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
 
 
 def _values_figure(found: Assessment) -> Figure:
-    """Values with intervals, a band of rows for each target."""
+    """Draw values with intervals, a band of rows for each target."""
     figure, panel = _bars(_flat(found.answers))
     if not found.logged.refused:
         panel.axvline(found.logged.value, color=SOFT, ls="--", lw=1)
@@ -329,8 +329,8 @@ def _values_figure(found: Assessment) -> Figure:
 
 
 def _bars(rows: list[_Row], thick: str | None = None) -> "tuple[list[Drawing], Axes]":
-    """A figure and its panel: an interval in each line, coloured by target; thin ones
-    but those of `thick`."""
+    """Return a figure and its panel: one interval per line, coloured by target; only
+    the lines of `thick` are thick."""
     targets = list(dict.fromkeys(row.target for row in rows))
     figure, (panel,) = panels(height=1.2 + 0.3 * len(rows))
     labels = []
@@ -350,7 +350,7 @@ def _bars(rows: list[_Row], thick: str | None = None) -> "tuple[list[Drawing], A
 def _draw_bar(
     panel: "Axes", y: int, answer: Answer, number: int, is_thick: bool
 ) -> None:
-    """An interval in line y, in the colour of the target of that number."""
+    """Draw an interval in line y, in the colour of the target with this number."""
     if isinstance(answer, str) or not has_value(answer):
         place = (0.01, y)
         axes = ("axes fraction", "data")
@@ -374,8 +374,8 @@ def _draw_bar(
 
 
 def _weights_figures(found: Assessment) -> list[Figure]:
-    """How many rows have which weight, on log scales; rows of weight 0 are counted in
-    the legend. No figure without weights."""
+    """Draw the distribution of weights on log scales. The legend counts rows of weight
+    0. Without weights there is no figure."""
     weights_of = {}
     for name, terms in found.terms.items():
         if "ips" in terms and terms["ips"].weights is not None:
@@ -415,7 +415,7 @@ def _weights_figures(found: Assessment) -> list[Figure]:
 
 
 def _overlap_figure(found: Assessment) -> Figure:
-    """Mean odds by arm, of the logger and of the targets."""
+    """Draw mean propensities by arm, of the logging policy and of the targets."""
     log = found.log
     means = {}
     for name, odds in found.targets.items():
@@ -466,7 +466,7 @@ def _overlap_figure(found: Assessment) -> Figure:
 
 
 def _by_arm(log: Log, odds: Array) -> Array:
-    """The mean of odds (T, K) over all rows, of each arm by its name where names differ
+    """Return the mean of propensities (T, K) over all rows, by arm name if names differ
     from row to row."""
     if log.offered is None or log.arms is not None:
         return np.asarray(odds.mean(axis=0))

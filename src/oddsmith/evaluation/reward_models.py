@@ -1,4 +1,4 @@
-"""Reward models, cross-fitted: no row's predictions have seen its own reward."""
+"""Reward models with cross-fitting: predictions for a row never use its own reward."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,12 +20,13 @@ from oddsmith.logs.table import Log
 
 __all__ = ["JoinedRows", "Regressor", "by_offers", "cross_fit", "fill_missing"]
 
-_OWN_COLUMNS = 32  # only the arms drawn most get a column of their own, up to this many
+# only the most often drawn arms, up to this many, get their own column
+_OWN_COLUMNS = 32
 
 
 class Regressor(Protocol):
-    """What scikit-learn calls a regressor (or a classifier of rewards 0 and 1, whose
-    predict_proba is used)."""
+    """A regressor in the sense of scikit-learn (or a classifier of rewards 0 and 1,
+    whose predict_proba is used)."""
 
     def fit(self, X: Array, y: npt.NDArray[np.generic]) -> Self: ...
     def predict(self, X: Array) -> Array: ...
@@ -33,7 +34,8 @@ class Regressor(Protocol):
 
 M = TypeVar("M", bound=Regressor)
 _Predict: TypeAlias = Callable[[Regressor, Bools, Bools], Array]
-"""Predicted rewards of some rows, by a clone of a model fitted to others."""
+"""A function that returns predicted rewards of some rows, from a clone of a model
+fitted to other rows."""
 
 
 def cross_fit(
@@ -48,20 +50,21 @@ def cross_fit(
     schema: Schema | None = None,
     arm_schema: Schema | None = None,
 ) -> Array:
-    """Predicted mean rewards (T, K) in [0, 1]; each fold's rows by a clone of the model
-    fitted to the other folds.
+    """Return predicted mean rewards (T, K) in [0, 1]. Each fold's rows are predicted by
+    a clone of the model fitted to the other folds.
 
     A row's fold comes from a keyed hash of seed and row number, or with `blocks` from
-    its place in time, which is safer where neighbours are alike; rows of one slate are
-    in one fold. The model sees the context as numbers (arrays as they are, else by a
-    schema; without context a 1) followed by the arm as K zeros and ones; with `per_arm`
-    there is one clone per arm that sees the context only, and an arm without rewards in
-    a fold is predicted the mean reward. Rows without reward are predicted only. A
-    number that is missing is the mean of its column, and each column that has missing
-    numbers is followed, behind all others, by one that is 1 where they are: so any
-    model takes them. Where arms came with the call, the model sees the context, the
-    arm's features (arrays as they are, else by `arm_schema`), and for the 32 arms drawn
-    most a column of zeros and ones each; features of all arms are needed.
+    its place in time, which is safer if neighbouring rows are similar. Rows of one
+    slate are in one fold. The model gets the context as numbers (arrays unchanged,
+    otherwise encoded by a schema; without context a 1) followed by the arm as K zeros
+    and ones. With `per_arm` there is one clone per arm that gets only the context; an
+    arm without rewards in a fold is predicted to have the mean reward. Rows without
+    reward are only predicted. A missing number is replaced by the mean of its column,
+    and for each column with missing numbers an indicator column is appended, so that
+    any model can be used. If arms were passed in the call, the model gets the context,
+    the arm's features (arrays unchanged, otherwise encoded by `arm_schema`), and an
+    indicator column for each of the 32 most often drawn arms; features of all arms are
+    needed.
 
     >>> from sklearn.linear_model import Ridge
     >>> log = Log(arm=[0, 1] * 50, reward=[0.2, 0.8] * 50, context=np.zeros((100, 1)))
@@ -105,15 +108,13 @@ def cross_fit(
             predicted[rows] = predict(model, train, rows)
     wrong = int((~np.isfinite(predicted)).sum())
     if wrong:
-        raise InvalidInput(
-            f"the model must predict finite rewards; got {wrong} that are not"
-        )
+        raise InvalidInput(f"the model must predict finite rewards; got {wrong} others")
     return np.clip(predicted, 0.0, 1.0)
 
 
 def by_offers(log: Log) -> bool:
-    """Whether arms differ from row to row, or have features: else they are as good as
-    fixed."""
+    """Return whether arms differ from row to row, or have features. Otherwise they are
+    treated as fixed."""
     if log.offered is None:
         return False
     return log.arms is None or log.features is not None
@@ -122,7 +123,7 @@ def by_offers(log: Log) -> bool:
 def _arm_predictor(
     log: Log, schema: Schema | None, per_arm: bool, arms: int
 ) -> _Predict:
-    """A model of fixed arms."""
+    """Return a model of fixed arms."""
     features = fill_missing(context_rows(log, schema))
     fit = _joint
     if per_arm:
@@ -146,10 +147,11 @@ class _Rewarded(NamedTuple):
 def _offer_predictor(
     log: Log, schema: Schema | None, arm_schema: Schema | None, per_arm: bool
 ) -> _Predict:
-    """A model of arms that came with the call; 0 beyond those of a row."""
+    """Return a model of arms that were passed in the call; predictions are 0 after the
+    last arm of a row."""
     if per_arm:
         raise InvalidInput(
-            "per_arm must be false where arms come with the call; got true"
+            "per_arm must be false if arms are passed in the call; got true"
         )
     joined = JoinedRows(log, schema, arm_schema)
     is_drawn = joined.place == log.arm[joined.row]
@@ -168,8 +170,8 @@ def _offer_predictor(
 
 
 def _folds(log: Log, folds: int, seed: int, blocks: bool) -> Ints:
-    """Each row's fold (T,); rows of one slate are in one fold, because the rest of a
-    slate depends on its arms."""
+    """Return each row's fold (T,). Rows of one slate are in one fold, because later
+    slots depend on earlier arms."""
     slates = slates_of(log)
     number = np.arange(len(log), dtype=np.int64) if slates is None else slates.number
     n = int(number.max(initial=-1)) + 1
@@ -182,7 +184,7 @@ def _folds(log: Log, folds: int, seed: int, blocks: bool) -> Ints:
 
 
 def _joint(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array:
-    """One model of context and arm."""
+    """Predict with one model of context and arm."""
     indicators = np.eye(arms)
     x = np.hstack([past.x, indicators[past.arm]])
     predict_rewards = _fit_predictor(model, x, past.reward)
@@ -194,7 +196,7 @@ def _joint(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array:
 
 
 def _per_arm(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array:
-    """One model per arm, of the context."""
+    """Predict with one model per arm, of the context."""
     mean = past.reward.mean()
     predicted = np.full((len(rows), arms), mean)
     for arm in range(arms):
@@ -209,7 +211,7 @@ def _per_arm(model: Regressor, past: _Rewarded, rows: Array, arms: int) -> Array
 def _fit_predictor(
     model: Regressor, x: Array, reward: Array
 ) -> Callable[[Array], Array]:
-    """A function from features to predicted rewards, of a clone fitted to these
+    """Return a function from features to predicted rewards, of a clone fitted to these
     rows."""
     clone = import_extra("sklearn.base", "cross_fit needs", "models").clone
     if not hasattr(model, "predict_proba"):
@@ -217,7 +219,7 @@ def _fit_predictor(
         return predict
     if not np.isin(reward, (0.0, 1.0)).all():
         raise InvalidInput(
-            "a classifier needs rewards that are 0 or 1; got others: bring a regressor"
+            "a classifier needs rewards that are 0 or 1; got others: use a regressor"
         )
     if reward.min() == reward.max():
         return lambda rows: np.full(len(rows), reward[0])
@@ -239,11 +241,11 @@ def _fit(model: M, x: Array, reward: npt.NDArray[np.generic]) -> M:
 
 
 class JoinedRows:
-    """Rows of numbers for a reward model of offers, one for each arm offered: the
-    context, the arm's features, and an indicator of each of the commonest arms.
+    """Rows of numbers for a reward model of offers, one for each offered arm: the
+    context, the arm's features, and an indicator for each of the most frequent arms.
 
-    The commonest are those drawn most. `row` and `place` (M,) are the row of the log
-    and the place in its offer.
+    Frequent means often drawn. `row` and `place` (M,) are the row of the log and the
+    position in its offer.
     """
 
     def __init__(
@@ -262,7 +264,7 @@ class JoinedRows:
         self._names = np.arange(self._name.max(initial=-1) + 1)
 
     def numbers(self, entries: Any) -> Array:
-        """The numbers (m, d) of some of the M rows."""
+        """Return the numbers (m, d) of some of the M rows."""
         context = self._context[self.row[entries]]
         features = self._table[self._feature[entries]]
         names = self._name[entries]
@@ -271,8 +273,8 @@ class JoinedRows:
 
 
 def context_rows(log: Log, schema: Schema | None) -> Array:
-    """The contexts as numbers (T, d): arrays as they are, else by a schema; without
-    context a 1."""
+    """Return the contexts as numbers (T, d): arrays unchanged, otherwise encoded by a
+    schema; without context a 1."""
     context = log.context
     if context is None:
         return np.ones((len(log), 1))
@@ -284,8 +286,8 @@ def context_rows(log: Log, schema: Schema | None) -> Array:
 
 
 def fill_missing(features: Array) -> Array:
-    """The features (T, d) without NaN: the column's mean instead, and behind them
-    columns of 0 and 1 that say where."""
+    """Return the features (T, d) without NaN. The column's mean replaces NaN, and
+    indicator columns for missing values are appended."""
     missing = np.isnan(features)
     some = missing.any(axis=0)
     if not some.any():
@@ -299,8 +301,8 @@ def fill_missing(features: Array) -> Array:
 
 
 def _features(log: Log, schema: Schema | None) -> tuple[Ints, Array]:
-    """The numbers of all features that differ, and which of them each arm of each row
-    has; no columns without any."""
+    """Return the numbers of all distinct features, and the index of each arm's features
+    in each row; without features there are no columns."""
     if log.features is None:
         n_offered = sum(map(len, log.offered))
         return np.zeros(n_offered, np.int64), np.zeros((1, 0))
@@ -320,7 +322,7 @@ def _features(log: Log, schema: Schema | None) -> tuple[Ints, Array]:
 
 
 def _encode(features: list[Any], schema: Schema | None) -> Array:
-    """Features as numbers (n, d): NaN where they are None."""
+    """Return features as numbers (n, d), NaN for None."""
     present = [one for one in features if one is not None]
     if not present:
         return np.zeros((len(features), 0))
@@ -336,8 +338,8 @@ def _encode(features: list[Any], schema: Schema | None) -> Array:
 
 
 def _common_names(log: Log) -> Ints:
-    """The number (M,) of each arm of each row among the names drawn most, -1 for the
-    others."""
+    """Return the index (M,) of each arm of each row among the most often drawn names,
+    -1 for the others."""
     draws: Counter[str] = Counter()
     rows = zip(log.offered, log.arm.tolist(), strict=True)
     for names, arm in rows:

@@ -1,5 +1,5 @@
-"""What estimators read: the rewarded rows of a log beside the odds of a target, as
-checked arrays."""
+"""The input of estimators: the rewarded rows of a log with the propensities of a
+target, as checked arrays."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,24 +27,24 @@ __all__ = [
 _ROUNDING = 1e-6  # tolerance for logged propensities, which may be float32
 _SURE = 1e-12  # a propensity so close to 1 counts as a certain arm
 
-# numbers of digits to which propensities may have been rounded
+# Numbers of digits to which propensities may have been rounded.
 _DIGITS = (1, 2, 3, 4)
-# rounding leaves at least so many pairs of values one step apart; designed propensities
-# have fewer
+# Rounding leaves at least this many pairs of values one step apart; designed
+# propensities have fewer.
 _NEIGHBOURS = 4
-# the same for one digit: larger, because designed propensities are often tenths
+# The same for one digit. It is larger, because designed propensities are often tenths.
 _TENTHS = 6
 _EXACT = 1e-7  # tolerance as a share of one step
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """T rows whose reward has arrived: `target` (T, K) beside the log's own columns;
+    """T rows whose reward has arrived: `target` (T, K) and the log's own columns;
     `known` is the mask of these rows.
 
-    `propensity` (T,) is None where the log has none; so are `propensities` and
-    `eligible` (T, K). `slates` are the rows that were decided together, if
-    any; `half_step` is half of the last digit of rounded propensities.
+    `propensity` (T,) is None if the log has none; so are `propensities` and `eligible`
+    (T, K). `slates` are the rows that were decided together, if any. `half_step` is
+    half of the last digit of rounded propensities.
     """
 
     arm: Ints
@@ -59,8 +59,8 @@ class Rows:
 
     @cached_property
     def rounding(self) -> Array | None:
-        """By how much each weight (T,) may be off as propensities were rounded; None
-        where they were not."""
+        """Possible error of each weight (T,) due to rounded propensities, or None if
+        they were not rounded."""
         if self.half_step == 0 or self.propensity is None:
             return None
         factors = largest_factor(self.propensity, self.half_step)
@@ -72,12 +72,12 @@ class Rows:
 
     @cached_property
     def weights(self) -> Array:
-        """π(a) / p(a) of the drawn arms (T,); refused without propensities."""
+        """π(a) / p(a) of the drawn arms (T,). Raise if the log has no propensities."""
         if self.propensity is None:
             raise InvalidInput(
-                "importance weights need the logged odds of the drawn arm; got a log "
-                "without propensities: use dm (a reward model), or log propensities "
-                "from now on"
+                "importance weights need the logged propensity of the drawn arm; got "
+                "a log without propensities: use dm (a reward model), or log "
+                "propensities from now on"
             )
         target = drawn_entries(self.target, self.arm)
         weights: Array = target / self.propensity
@@ -85,7 +85,8 @@ class Rows:
 
     @cached_property
     def barred(self) -> Bools:
-        """Which arms (T, K) the logger could not draw, as far as it is known."""
+        """Mask of the arms (T, K) that the logging policy could not draw, as far as
+        known."""
         if self.propensities is not None:
             return np.asarray(self.propensities == 0)
         barred: Bools = np.zeros(self.target.shape, np.bool_)
@@ -100,24 +101,25 @@ class Rows:
 
     @cached_property
     def missing(self) -> Array:
-        """The target's mass (T,) on arms that the logger could not draw, as far as
-        these are known."""
+        """The target's probability (T,) of arms that the logging policy could not draw,
+        as far as known."""
         barred = np.where(self.barred, self.target, 0.0)
         mass: Array = barred.sum(axis=1)
         return mass
 
     @cached_property
     def drawable(self) -> Array:
-        """The target's odds (T, K), 0 for arms that the logger could not draw."""
+        """The target's propensities (T, K), 0 for arms that the logging policy could
+        not draw."""
         return np.where(self.barred, 0.0, self.target)
 
     @cached_property
     def least(self) -> float | None:
-        """At most so much are the least logged odds above 0 of an arm that the target
-        draws; None where none are known.
+        """An upper bound of the smallest positive logged propensity of the target's
+        arms, or None if none is known.
 
-        Where only drawn odds are logged, the m other arms of the target have (1 - p)/m
-        at most, the least of them.
+        If only drawn propensities are logged, the m other arms of the target have
+        together 1 - p, so the smallest has at most (1 - p)/m.
         """
         if self.propensities is not None:
             has_both = (self.target > 0) & (self.propensities > 0)
@@ -127,8 +129,8 @@ class Rows:
             return None
         draws_own = drawn_entries(self.target, self.arm) > 0
         others = (self.target > 0).sum(axis=1) - draws_own
-        # if the drawn arm was not certain, other arms without propensity are missing
-        # mass
+        # If the drawn arm was not certain, other arms without propensity are missing
+        # probability.
         is_sure = self.propensity >= 1 - _SURE
         has_others = (others > 0) & ~is_sure
         rest = 1 - self.propensity[has_others] + _ROUNDING
@@ -139,8 +141,8 @@ class Rows:
 
     @cached_property
     def ratios(self) -> Array | None:
-        """π / p of all arms (T, K), 0 where the logger had no odds; None where only the
-        drawn arm's are logged."""
+        """π / p of all arms (T, K), 0 if the logging policy had propensity 0, or None
+        if only the drawn arm's propensity is logged."""
         odds = self.propensities
         if odds is None:
             return None
@@ -149,15 +151,15 @@ class Rows:
 
     @cached_property
     def ceiling(self) -> Array | None:
-        """The largest weight (T,) that a row could have had by the logged odds; None
-        where only the drawn arm's are logged."""
+        """Largest weight (T,) that a row could have had by the logged propensities, or
+        None if only the drawn arm's is logged."""
         if self.ratios is None:
             return None
         return np.asarray(self.ratios.max(axis=1))
 
     @cached_property
     def expected_squares(self) -> Array | None:
-        """E[w² | x] (T,) by the logged odds; None where only the drawn arm's are
+        """E[w² | x] (T,) by the logged propensities, or None if only the drawn arm's is
         logged."""
         if self.ratios is None:
             return None
@@ -166,10 +168,10 @@ class Rows:
 
     @cached_property
     def heaviest(self) -> float | None:
-        """The mean weight of the heaviest row in T by the logged odds; None where only
-        the drawn arm's are logged.
+        """Mean weight of the heaviest row in T by the logged propensities, or None if
+        only the drawn arm's is logged.
 
-        Where there are slates, that of the heaviest slate, at most.
+        If there are slates, this is an upper bound for the heaviest slate.
         """
         if self.ratios is None or self.propensities is None:
             return None
@@ -179,7 +181,7 @@ class Rows:
 
 
 def rewarded_rows(log: Log) -> Log:
-    """The rows of the log whose reward has arrived, at least one."""
+    """Return the rows of the log whose reward has arrived, at least one."""
     known = log.rewarded()
     if not len(known):
         raise InvalidInput(f"log must have rewards; got none in {len(log)} rows")
@@ -187,8 +189,8 @@ def rewarded_rows(log: Log) -> Log:
 
 
 def rows_of(log: Log, target: object) -> Rows:
-    """The rewarded rows of the log beside the odds (T, K), or (K,) for all rows, of a
-    target, or the `Rows` given."""
+    """Return the rewarded rows of the log with the propensities (T, K), or (K,) for all
+    rows, of a target. Given `Rows` are returned unchanged."""
     if isinstance(target, Rows):
         return target
     if not isinstance(log, Log):
@@ -200,7 +202,7 @@ def rows_of(log: Log, target: object) -> Rows:
         odds = odds[known]
     propensities = all_odds(own)
     eligible = own.eligible
-    # a row without reward may have more arms than any row with one
+    # A row without reward may have more arms than any row with one.
     more = odds.shape[1] - own.n_arms
     if more > 0:
         width = [(0, 0), (0, more)]
@@ -222,12 +224,12 @@ def rows_of(log: Log, target: object) -> Rows:
 
 
 def all_odds(log: Log) -> Array | None:
-    """The logger's odds of all arms (T, K): as logged, or as the drawn arm's odds leave
-    no choice; else None.
+    """Return the logging policy's propensities of all arms (T, K), logged or derived
+    from those of the drawn arms, otherwise None.
 
-    There is no choice between two arms that the log states, by names, as eligible or as
-    offered. Nor is there where all K stated arms were drawn with odds 1/K, whenever
-    they were: other odds would have been drawn some time.
+    They follow for two arms that the log states, by names, as eligible or as offered.
+    They also follow if all K stated arms were always drawn with propensity 1/K, because
+    other propensities would have been drawn at some time.
 
     >>> all_odds(
     ...     Log(arm=[0, 1], reward=[1, 0], propensity=[0.9, 0.4], arms=["a", "b"])
@@ -257,8 +259,8 @@ def all_odds(log: Log) -> Array | None:
 
 
 def certain_rows(log: Log) -> Bools:
-    """In which rows (T,) one arm had all odds though others were eligible: nothing was
-    drawn there.
+    """Return the rows (T,) in which one arm had propensity 1 although others were
+    eligible, so that nothing was drawn.
 
     >>> log = Log(
     ...     arm=[0, 1, 1],
@@ -327,12 +329,12 @@ def _check_target(log: Log, target: object) -> Array:
 
 
 def half_step(log: Log) -> float:
-    """Half of the last digit that the logged propensities have; 0 where they were not
+    """Return half of the last digit of the logged propensities, 0 if they were not
     rounded.
 
-    Rounded values of a policy lie side by side on a grid of decimals: 0.03, 0.04, 0.05.
-    A designed experiment has few values, far apart (0.05 and 0.85, 1/K), and the odds
-    of three arms or more that add up to 1 were not rounded one by one.
+    Rounded propensities of a policy are neighbours on a grid of decimals: 0.03, 0.04,
+    0.05. A designed experiment has few values that are far apart (0.05 and 0.85, 1/K).
+    Propensities of three or more arms that sum to 1 were not rounded one by one.
 
     >>> rng = np.random.default_rng(0)
     >>> odds = rng.uniform(0.05, 0.4, size=200)
@@ -361,8 +363,8 @@ def half_step(log: Log) -> float:
 
 
 def largest_factor(propensity: Array, half: float) -> Array:
-    """The largest p / (p - half) (T,) that rounding allows for a weight; infinite where
-    p is not above half of a step."""
+    """Return the largest factor p / (p - half) (T,) that rounding allows for a weight,
+    infinite if p is at most half of a step."""
     rest = propensity - half
     infinite = np.full_like(propensity, np.inf)
     return np.divide(propensity, rest, out=infinite, where=rest > 0)

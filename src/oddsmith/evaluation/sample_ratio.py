@@ -1,5 +1,5 @@
-"""The sample ratio check: whether arms or groups were served as often as their
-propensities say."""
+"""Sample ratio check: whether arms or groups were served as often as their propensities
+say."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ _LARGEST_P = 0.001
 
 
 class SampleRatio(NamedTuple):
-    """Counts (K,) beside their expected values (K,), with the p-value of χ²."""
+    """Counts (K,) and their expected values (K,), with the p-value of χ²."""
 
     counts: Ints
     expected: Array
@@ -23,16 +23,16 @@ class SampleRatio(NamedTuple):
 
     @property
     def is_mismatch(self) -> bool:
-        """Whether p is below 0.001: results are then not valid."""
+        """Whether p is below 0.001. Results are then not valid."""
         return self.p_value < _LARGEST_P
 
 
 def check_sample_ratio(arm: Ints, odds: Array) -> SampleRatio:
-    """The χ² test of the drawn arms (T,) against propensities (T, K), or (K,) for a
-    fixed split.
+    """Return the χ² test of the drawn arms (T,) against propensities (T, K), or (K,)
+    for a fixed split.
 
-    Of a fixed split it is Pearson's. Otherwise the counts have the covariance
-    Σ (diag p - p pᵀ). It is for one look; a bandit is tested by `served_as_logged`.
+    For a fixed split it is Pearson's test. Otherwise the counts have the covariance Σ
+    (diag p - p pᵀ). The test is for a single look; use `served_as_logged` for a bandit.
 
     >>> arm = np.array([0] * 5075 + [1] * 4925)
     >>> round(check_sample_ratio(arm, np.array([0.5, 0.5])).p_value, 4)
@@ -57,11 +57,11 @@ def check_sample_ratio(arm: Ints, odds: Array) -> SampleRatio:
 
 
 def check_log(log: Log) -> SampleRatio | None:
-    """Return the sample ratio check of a log; None if the odds of all arms are not
-    known, or if nothing was drawn at random.
+    """Return the sample ratio check of a log, or None if the propensities of all arms
+    are not known, or if nothing was drawn at random.
 
-    The odds of all arms follow from those of the drawn ones for two arms, and for a
-    fixed split.
+    The propensities of all arms follow from those of the drawn ones for two arms, and
+    for a fixed split.
 
     >>> log = Log(arm=[0, 1, 1, 2], reward=[0] * 4, propensity=[0.2, 0.3, 0.3, 0.5])
     >>> check_log(log).expected.round(3).tolist()
@@ -76,7 +76,7 @@ def check_log(log: Log) -> SampleRatio | None:
 
 
 def _all_odds(log: Log) -> Array | None:
-    """Return the odds (T, K) of all arms, if they are known."""
+    """Return the propensities (T, K) of all arms if they are known."""
     if log.propensities is not None:
         return log.propensities
     if log.propensity is None or log.eligible is not None:

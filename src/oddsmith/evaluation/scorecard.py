@@ -1,4 +1,4 @@
-"""The scorecard: each metric of each target against a control, with lifts and
+"""Scorecard: each metric of each target compared with a control, with lifts and
 simultaneous intervals."""
 
 from collections.abc import Mapping, Sequence
@@ -48,13 +48,13 @@ __all__ = [
 
 ScoreInterval: TypeAlias = Literal["anytime", "one_look"]
 SCORE_INTERVALS: tuple[ScoreInterval, ...] = ("anytime", "one_look")
-"""The intervals of a scorecard: valid at every look, or at one."""
+"""The kinds of intervals in a scorecard: valid at every look, or at a single look."""
 _NAN = float("nan")
 _NO_EFFECT = Effect(_NAN, _NAN, _NAN)
 
 
 class MetricResult(NamedTuple):
-    """A metric of a target against the control, in the metric's unit.
+    """A metric of a target compared with the control, in the metric's unit.
 
     `difference` and `lift` hold together at `level`. `rows` are the decisions or units
     with an amount. Where `refused` has a sentence, the numbers it is about are NaN.
@@ -86,8 +86,9 @@ class MetricResult(NamedTuple):
 
     @property
     def harm(self) -> Bounds:
-        """The harm to the metric as its limit counts it: positive is worse. Not known
-        for a limit on the mean, which is tested arm by arm while a service runs."""
+        """The harm to the metric, as its limit defines it; positive is worse. It is not
+        known for a limit on the mean, which is tested arm by arm while a service
+        runs."""
         if self.metric.is_of_mean:
             return Bounds(float("nan"), float("nan"))
         effect = self.difference if self.metric.is_absolute else self.lift
@@ -109,10 +110,11 @@ class MetricResult(NamedTuple):
 
 
 def metric_amounts(log: Log, metric: Metric) -> Array:
-    """The amounts (T,) of a metric in its unit, the default where none came; NaN where
-    there is no default, or the reward of a decision is still to come.
+    """Return the amounts (T,) of a metric in its unit, the default if none came. An
+    amount is NaN if there is no default, or if the reward of the decision is still
+    pending.
 
-    The reward is a metric, too: in [0, 1], or in the unit of `low` and `high`.
+    The reward is also a metric: in [0, 1], or in the unit of `low` and `high`.
     """
     names = log.metrics or ()
     if metric.name in names and log.metric is not None:
@@ -149,14 +151,15 @@ def score_metrics(
     floor: float | None = None,
     overrule: Sequence[str] = (),
 ) -> tuple[MetricResult, ...]:
-    """Each metric (None: the reward) of each target against the control.
+    """Compare each metric (None: the reward) of each target with the control.
 
-    `targets` and `control` are odds (T, K) or (K,), as of `arm_target`. All intervals
-    hold together at `level`: each of m has 1 - (1 - level)/m. `anytime` ones are valid
-    at every look (the mean effect of the rows so far) and need a `cap` or an upper
-    end for each metric; ratio metrics have `one_look` intervals. Where units return,
-    one-look intervals are by unit. Rows without an amount and a default are left out,
-    and so are rows after the end of the experiment.
+    `targets` and `control` are propensities (T, K) or (K,), as returned by
+    `arm_target`. All intervals hold together at `level`: each of m has 1 - (1 -
+    level)/m. `anytime` intervals are valid at every look (for the mean effect of the
+    rows so far) and need a `cap` or an upper end for each metric; ratio metrics have
+    `one_look` intervals. If units return, one-look intervals are by unit. Rows without
+    an amount and a default are left out, and so are rows after the end of the
+    experiment.
 
     >>> rng = np.random.default_rng(0)
     >>> arm = rng.integers(2, size=4000)
@@ -197,7 +200,7 @@ def score_metrics(
         control = _odds_at(control, is_compared)
         log = log[is_compared]
     own_level = 1 - (1 - level) / (len(targets) * len(metrics))
-    # check the weights on all rows, because they do not depend on rewards
+    # Check the weights on all rows, because they do not depend on rewards.
     full = Log(**log.columns() | _no_rewards(log), arms=log.arms)
     names = check_rules(overrule)
     found = []
@@ -213,7 +216,8 @@ def score_metrics(
 
 
 def _odds_at(odds: object, rows: Bools) -> Array:
-    """Return the odds (T, K) of some rows; odds (K,) are those of every row."""
+    """Return the propensities (T, K) of some rows; propensities (K,) apply to every
+    row."""
     table = np.asarray(odds, dtype=np.float64)
     if table.ndim == 1:
         return table
@@ -257,7 +261,7 @@ class _Pair:
 
     @cached_property
     def units(self) -> Ints | None:
-        """The units of rows where they return, or their slates."""
+        """The units of rows if units return, otherwise their slates."""
         units = unit_numbers(self.log)
         if units is None and self.slates is not None:
             return self.slates.number
@@ -270,19 +274,19 @@ class _Pair:
 
     @cached_property
     def target_weights(self) -> Array:
-        """w = π/p of the drawn arms (T,)."""
+        """Weights w = π/p of the drawn arms (T,)."""
         assert self.target.weights is not None
         return self.target.weights
 
     @cached_property
     def control_weights(self) -> Array:
-        """u = β/p of the drawn arms (T,)."""
+        """Weights u = β/p of the drawn arms (T,)."""
         assert self.control.weights is not None
         return self.control.weights
 
     @cached_property
     def broken(self) -> dict[str, str]:
-        """The sentences of the rules that refuse means of target or control."""
+        """Sentences of the rules that refuse means of target or control."""
         floor = None if self.kind == "normal" else self.floor
         for terms in (self.target, self.control):
             found = broken_rules(diagnose(terms, floor), self.kind)
@@ -295,7 +299,7 @@ class _Pair:
 
     @cached_property
     def paired_rows(self) -> PairedRows:
-        """What paired bets read, without rewards."""
+        """The input of paired bets, without rewards."""
         if self.slates is not None:
             raise InvalidInput(
                 "anytime differences are about decisions; the log has slates: restrict "
@@ -373,7 +377,7 @@ def _reward_metric() -> Metric:
 
 
 def _part(question: _Question, name: str) -> Metric:
-    """A metric of a ratio by its name."""
+    """Return a metric of a ratio by its name."""
     if name == REWARD:
         return question.metrics.get(name, _reward_metric())
     return question.metrics.get(name, Metric(name))
@@ -425,8 +429,8 @@ def _score_anytime(
                 "or ask for one_look"
             )
         )
-    # paired bounds account for missing mass, so failed overlap alone is no reason to
-    # refuse
+    # Paired bounds account for missing probability, so failed overlap alone is no
+    # reason to refuse.
     if set(pair.broken) - {"overlap"}:
         return result._replace(refused=refused)
     width = metric.top - metric.low

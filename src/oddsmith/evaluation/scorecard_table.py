@@ -72,7 +72,7 @@ def scorecard_text(found: Scorecard) -> str:
 
 
 def scorecard_table(results: Sequence[MetricResult]) -> Table:
-    """A row for each metric of each target."""
+    """Return a row for each metric of each target."""
     rows = []
     for one in results:
         lift = f"{_percent(one.lift.low)} to {_percent(one.lift.high)}"
@@ -94,7 +94,7 @@ def scorecard_table(results: Sequence[MetricResult]) -> Table:
 
 
 def result_sentence(one: MetricResult, level: float) -> str:
-    """A result in a sentence.
+    """Return a result as a sentence.
 
     `level` is that of all intervals together.
     """
@@ -114,7 +114,7 @@ def result_sentence(one: MetricResult, level: float) -> str:
 
 
 def _verdict(one: MetricResult) -> str:
-    """The outcome, and for a guardrail whether its limit holds."""
+    """Return the outcome, and for a guardrail whether its limit holds."""
     if one.metric.role != "guardrail" or one.outcome == "refused":
         return one.outcome
     if one.is_within_limit:
@@ -156,7 +156,7 @@ def _rounded(value: float) -> str:
 
 
 def _per_month(one: MetricResult, per_day: float | None) -> Effect | None:
-    """Return the difference as a sum per month; None for ratios, and if there is no
+    """Return the difference as a sum per month, or None for ratios and if there is no
     interval or no volume."""
     has_interval = one.outcome != "refused"
     if per_day is None or one.metric.ratio is not None or not has_interval:
@@ -181,8 +181,8 @@ def _ratio_sentence(check: SampleRatio) -> str:
 
 
 def _range_notes(results: Sequence[MetricResult]) -> list[str]:
-    """Return how many amounts are outside of a metric's range, and the difference
-    without it."""
+    """Return notes on how many amounts are outside a metric's range, and on the
+    difference without the range."""
     notes = []
     for one in results:
         if not one.clipped_share:

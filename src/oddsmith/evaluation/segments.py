@@ -25,8 +25,8 @@ __all__ = [
 
 
 class Heterogeneity(NamedTuple):
-    """Cochran's Q of the effects of segments: `statistic` has a χ² law with `degrees`
-    of freedom if all effects are equal."""
+    """Cochran's Q of the effects of segments. `statistic` has a χ² distribution with
+    `degrees` of freedom if all effects are equal."""
 
     statistic: float
     degrees: int
@@ -34,7 +34,7 @@ class Heterogeneity(NamedTuple):
 
 
 def segment_level(level: float, n_segments: int) -> float:
-    """The level of each of S segments at which all intervals hold together.
+    """Return the level of each of S segments at which all intervals hold together.
 
     >>> round(segment_level(0.95, 5), 4)
     0.99
@@ -43,7 +43,7 @@ def segment_level(level: float, n_segments: int) -> float:
 
 
 def check_heterogeneity(effects: Mapping[str, Effect]) -> Heterogeneity:
-    """Cochran's Q, Σ (e_s - ē)² / s_s² with ē weighted by 1 / s².
+    """Return Cochran's Q, Σ (e_s - ē)² / s_s² with ē weighted by 1 / s².
 
     >>> effects = {
     ...     "mobile": Effect(0.03, 0.01, 0.05, 0.01),
@@ -82,7 +82,7 @@ class SegmentScores(NamedTuple):
 def segment_masks(
     log: Log, segments: Mapping[str, Sequence[object]]
 ) -> dict[str, Bools]:
-    """The rows (T,) of each declared segment, by `field=value` of the context.
+    """Return the rows (T,) of each declared segment, by `field=value` of the context.
 
     >>> log = Log(
     ...     arm=[0, 1],
@@ -125,8 +125,8 @@ def score_segments(
     floor: float | None = None,
     overrule: Sequence[str] = (),
 ) -> SegmentScores:
-    """A metric in each of S segments, each at 1 - (1 - level)/S; other settings are
-    those of `score_metrics`.
+    """Score a metric in each of S segments, each at level 1 - (1 - level)/S. Other
+    settings are those of `score_metrics`.
 
     Cochran's Q compares the one-look effects of the segments.
     """

@@ -18,7 +18,7 @@ _ESTIMAND = (
 
 def slate_notes(found: Assessment) -> list[str]:
     """Return sentences about slates: which mean the values are, and the value of whole
-    slates. Empty without slates."""
+    slates. Return an empty list without slates."""
     slates = slates_of(found.log)
     if slates is None:
         return []

@@ -1,9 +1,9 @@
-"""Rows that were decided together: the unit of an interval is the slate, for its
-rewards may depend on one another.
+"""Rows that were decided together. The unit of an interval is then the slate, because
+rewards of a slate may depend on one another.
 
-Given the slots before it, each slot's arm follows its logged odds, so w r of a row has
-the mean that the target has in that slot, whatever other slots earn. A slate's term is
-the mean of its rows' terms; slates are what rows are elsewhere.
+Given the slots before it, each slot's arm follows its logged propensities, so w r of a
+row has the target's mean in that slot, independent of the rewards of other slots. A
+slate's term is the mean of its rows' terms, and slates take the role of rows.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ __all__ = ["Slates", "by_place", "heaviest_slate", "per_slate", "slates_of"]
 
 class Slates(NamedTuple):
     """The number (T,) of each row's slate, in the order of their first rows, and its
-    place (T,) there, from 1 on.
+    position (T,) there, from 1 on.
 
-    A decision that stands alone is a slate of one; `alone` is the number of these.
+    A decision outside slates is a slate of one row; `alone` is the number of these.
     """
 
     number: Ints
@@ -33,30 +33,30 @@ class Slates(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """What a sentence calls one of them: a decision where most stand alone."""
+        """The word for one of them in a sentence: a decision if most stand alone."""
         if 2 * self.alone > self.number.max() + 1:
             return "decision"
         return "slate"
 
     @property
     def shares(self) -> Array:
-        """What each row (T,) is of its slate's mean."""
+        """The share of each row (T,) in its slate's mean."""
         sizes = np.bincount(self.number)
         shares: Array = 1.0 / sizes[self.number]
         return shares
 
     def sums(self, column: Array) -> Array:
-        """The sum over each slate (n,) of a column (T,)."""
+        """Return the sum over each slate (n,) of a column (T,)."""
         sums = np.bincount(self.number, weights=column)
         return sums.astype(np.float64, copy=False)
 
     def means(self, column: Array) -> Array:
-        """The mean over each slate (n,) of a column (T,)."""
+        """Return the mean over each slate (n,) of a column (T,)."""
         return self.sums(column * self.shares)
 
 
 def slates_of(log: Log) -> Slates | None:
-    """The slates of a log; None where every row stands alone."""
+    """Return the slates of a log, or None if every row stands alone."""
     if log.slot is None:
         return None
     known: dict[object, int] = {}
@@ -74,10 +74,11 @@ def slates_of(log: Log) -> Slates | None:
 
 
 def by_place(log: Log, slates: Slates) -> Log:
-    """The log with the slots of each slate in their order, one slate after the other.
+    """Return the log with the slots of each slate in their order, one slate after the
+    other.
 
-    A slot's odds are those of its arm given the slots before it, not of one given those
-    behind it.
+    A slot's propensity is conditional on the slots before it, so a row must not follow
+    later slots.
     """
     order = np.lexsort((slates.place, slates.number))
     is_ordered = (order[1:] > order[:-1]).all()
@@ -87,8 +88,8 @@ def by_place(log: Log, slates: Slates) -> Log:
 
 
 def per_slate(terms: Terms) -> Terms:
-    """The terms of slates, each the mean of its rows' terms; terms without slates as
-    they are."""
+    """Return the terms of slates, each the mean of its rows' terms. Terms without
+    slates are returned unchanged."""
     slates = terms.slates
     if slates is None:
         return terms
@@ -137,8 +138,8 @@ def per_slate(terms: Terms) -> Terms:
 
 
 def _ratio(terms: Terms, slates: Slates) -> Array:
-    """The means of slates; of a ratio R = Σ w r / Σ w, R + (mean w r - R mean w) / mean
-    w over the slates."""
+    """Return the means of slates. For a ratio R = Σ w r / Σ w these are R + (mean w r -
+    R mean w) / mean w over the slates."""
     if not terms.ratio or terms.weights is None:
         return slates.means(terms.values)
     of_rows = terms.values.mean()
@@ -153,8 +154,8 @@ def _ratio(terms: Terms, slates: Slates) -> Array:
 
 
 def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
-    """E[W² | x] (n,) of the mean weights W: given the slots before, each w has mean 1,
-    so they are uncorrelated."""
+    """Return E[W² | x] (n,) of the mean weights W. Given the slots before, each w has
+    mean 1, so they are uncorrelated."""
     mass = 1.0 - missing
     variances = slates.shares**2 * (squares - mass**2)
     means = slates.means(mass) ** 2
@@ -162,8 +163,8 @@ def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
 
 
 def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
-    """At most so much is the mean weight of the heaviest slate in n: the sum over
-    places of the heaviest rows' shares.
+    """Return an upper bound of the mean weight of the heaviest slate in n: the sum over
+    positions of the heaviest rows' shares.
 
     The mean of the largest part of a sum is at most the sum of such means.
     """
@@ -175,7 +176,7 @@ def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
 
 
 def _extremes(of_rows: Callable[[], Extremes], slates: Slates) -> Extremes:
-    """The rows' extremes, as shares of their slates."""
+    """Return the rows' extremes, as shares of their slates."""
     rows = of_rows()
     shares = slates.shares
     if rows.odds.ndim != 1:
@@ -186,7 +187,7 @@ def _extremes(of_rows: Callable[[], Extremes], slates: Slates) -> Extremes:
 
 
 def _places(slates: Slates) -> tuple[Ints, ...]:
-    """The rows of each place."""
+    """Return the rows at each position."""
     places = np.unique(slates.place)
     rows = [np.flatnonzero(slates.place == place) for place in places]
     return tuple(rows)

@@ -1,8 +1,8 @@
-"""Targets: the odds (T, K) that a policy, as it stands, gives to the arms in each
-logged context.
+"""Targets: the propensities (T, K) that a policy in a fixed state gives to the arms in
+each logged context.
 
-Where arms came with the call, odds are in the order of each row's offer, and 0 beyond
-it.
+If arms were passed in the call, propensities are in the order of each row's offer, and
+0 after its last arm.
 """
 
 from contextlib import closing
@@ -34,12 +34,12 @@ __all__ = [
 
 
 def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array:
-    """The odds (T, K) of `policy` in `state` (None: before any reward) for each
-    context, among the eligible arms.
+    """Return the propensities (T, K) of `policy` in `state` (None: before any reward)
+    for each context, among the eligible arms.
 
-    The state does not learn on the way: the target is one fixed policy, which is what
-    the estimators are about. Give no state that has learnt from this log's rewards: its
-    value would be too good to be true.
+    The state does not learn while predicting: the target is one fixed policy, as
+    estimators require. Do not pass a state that has learnt from this log's rewards,
+    because its estimated value would be too high.
 
     >>> from oddsmith.experts.tables import TableExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
@@ -68,14 +68,14 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
     has_own_arms = log.offered is None and log.arms in fixed_arms
     if question.offered is not None or has_own_arms:
         return odds
-    # reorder from the policy's arms to each row's positions
+    # Reorder from the policy's arms to each row's positions.
     numbers = numbers_of(log, question.arms or ())
     of_places = np.take_along_axis(odds, np.maximum(numbers, 0), axis=1)
     return np.where(numbers >= 0, of_places, 0.0)
 
 
 def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
-    """The policy's odds (T, K) for all rows."""
+    """Return the policy's propensities (T, K) for all rows."""
     target = np.zeros((len(log), log.n_arms))
     done = 0
     batches = answers(policy, state, log)
@@ -92,7 +92,7 @@ def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
             ) from error
         except OddsmithError:
             raise
-        # report any exception of a user's experts as one sentence
+        # Report any exception of a user's experts as one sentence.
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
             if log.offered is None:
@@ -117,7 +117,7 @@ def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
 
 
 def uniform_target(log: Log, n_arms: int | None = None) -> Array:
-    """The odds (T, K) of drawing uniformly among the eligible arms.
+    """Return the propensities (T, K) of a uniform draw among the eligible arms.
 
     >>> uniform_target(
     ...     Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])
@@ -133,8 +133,8 @@ def uniform_target(log: Log, n_arms: int | None = None) -> Array:
 
 
 def first_target(log: Log) -> Array:
-    """The odds (T, K) of drawing the first eligible arm, in the order in which the
-    caller offered them.
+    """Return the propensities (T, K) of always drawing the first eligible arm, in the
+    order in which the caller offered them.
 
     >>> first_target(
     ...     Log(arm=[0, 2], reward=[1, 0], eligible=[[1, 1, 1], [0, 1, 1]])
@@ -150,8 +150,8 @@ def first_target(log: Log) -> Array:
 
 
 def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
-    """The odds (T, K) of always drawing one arm, by its number, or by its name; all
-    rows must have offered it.
+    """Return the propensities (T, K) of always drawing one arm, by its number, or by
+    its name; all rows must have offered it.
 
     >>> arm_target(Log(arm=[0, 1], reward=[1, 0]), 1).tolist()
     [[0.0, 1.0], [0.0, 1.0]]
@@ -172,10 +172,10 @@ def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
 def control_target(
     log: Log, control: Control | Policy | str | None = None, state: State | None = None
 ) -> Array:
-    """The odds (T, K) of a control: `arm:NAME`, `first`, `uniform`, `incumbent`,
-    `logged` (the logging policy), or a policy in a state.
+    """Return the propensities (T, K) of a control: `arm:NAME`, `first`, `uniform`,
+    `incumbent`, `logged` (the logging policy), or a policy in a state.
 
-    An arm that a row did not offer gives way to the first one of the row. `incumbent`,
+    If a row did not offer the arm, the first arm of the row replaces it. `incumbent`,
     and None, are the column `control` of the log.
 
     >>> log = Log(
@@ -214,8 +214,8 @@ def control_target(
 
 
 def where_offered(log: Log, arm: str) -> Log:
-    """The rows of the log that offered an arm, by its name; of slates, one slot must be
-    asked for.
+    """Return the rows of the log that offered an arm, by its name. A log of slates must
+    be restricted to one slot first.
 
     >>> len(
     ...     where_offered(
@@ -227,7 +227,7 @@ def where_offered(log: Log, arm: str) -> Log:
     rows = np.asarray(_arm_mask(log, arm).any(axis=1))
     if rows.all():
         return log
-    # selecting rows would select slates by what they drew, and bias the estimate
+    # Selecting rows would select slates by their drawn arms, and bias the estimate.
     if slates_of(log) is not None:
         alone = ""
         if np.asarray(log.slot == 0).any():
@@ -241,12 +241,12 @@ def where_offered(log: Log, arm: str) -> Log:
 
 
 def where_drawn(log: Log) -> Log:
-    """The log without rows in which one arm had all odds though others were eligible,
-    as an incumbent's or a fallback.
+    """Return the log without rows in which one arm had propensity 1 although others
+    were eligible, as with an incumbent or a fallback.
 
-    Rows are chosen by their odds, which are there before the draw: what estimators say
-    is without bias, about the rows that are left. Of slates, one slot must be asked
-    for.
+    The selection depends only on propensities, which are known before the draw. So
+    estimates are unbiased for the remaining rows. A log of slates must be restricted to
+    one slot first.
 
     >>> len(
     ...     where_drawn(
@@ -256,7 +256,7 @@ def where_drawn(log: Log) -> Log:
     1
     """
     certain = certain_rows(log)
-    # later propensities of a slate depend on earlier draws
+    # Later propensities of a slate depend on earlier draws.
     in_slate = certain & (log.slot != 0)
     if slates_of(log) is not None and in_slate.any():
         raise InvalidInput(
@@ -290,11 +290,11 @@ def _named_target(log: Log, arm: str) -> Array:
 
 
 def _one_slot(log: Log, absent: Bools) -> str:
-    """The rows of a log with slates about which an arm can be asked for: one slot, or
-    the decisions that stand alone."""
+    """Return the rows of a log with slates for which an arm can be a target: one slot,
+    or the decisions outside slates."""
     slot = "one slot, where it was left (--slot N --where-offered)"
     alone = np.asarray(log.slot == 0)
-    # no decision outside of slates has the arm, or there are no such decisions
+    # No decision outside of slates has the arm, or there are no such decisions.
     if absent[alone].all():
         return slot
     option = "--slot 0"
@@ -308,8 +308,8 @@ def _one_slot(log: Log, absent: Bools) -> str:
 
 
 def _arm_mask(log: Log, arm: str) -> Bools:
-    """Where (T, K) an arm is, by its name; of slates and arms that came with the call,
-    only where it was eligible."""
+    """Return a mask (T, K) of the arm with this name; for slates and arms that were
+    passed in the call, only where it was eligible."""
     names = names_of(log)
     if arm not in names:
         some = ", ".join(names[:8])

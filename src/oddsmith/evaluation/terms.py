@@ -1,5 +1,5 @@
-"""Terms: what an estimator makes of each row; their mean is the estimate, and intervals
-need nothing else."""
+"""Terms: the numbers that an estimator computes for each row. Their mean is the
+estimate, and intervals need nothing else."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from oddsmith.evaluation.slates import Slates
 
 
-_NOTHING = 1e-9  # smaller missing mass is rounding
+_NOTHING = 1e-9  # smaller missing probability is rounding
 _FIRST = 256  # entries to sort first when searching the largest weights
 
 
 class Bets(NamedTuple):
-    """Two nonnegative columns that a confidence sequence bets on; they need no bound
-    from above, and may have the bound `limit`.
+    """Two nonnegative columns for the bets of a confidence sequence. They need no upper
+    bound, but may have the bound `limit`.
 
-    E gain = value + gain_shift and E loss = loss_shift - value. Of `ips` they are w r
-    and w (1 - r), shifts 0 and 1, as the mean weight is 1 (Karampatziakis, Mineiro and
-    Ramdas 2021).
+    E gain = value + gain_shift and E loss = loss_shift - value. For `ips` they are w r
+    and w (1 - r), with shifts 0 and 1, because the mean weight is 1 (Karampatziakis,
+    Mineiro and Ramdas 2021).
     """
 
     gain: Array
@@ -43,12 +43,12 @@ class Bets(NamedTuple):
 
 
 class Extremes(NamedTuple):
-    """The terms that rows of this log could have had: with reward 1, with reward 0, and
-    the logger's odds of each.
+    """The terms that rows of this log could have had with reward 1 and with reward 0,
+    and the logged propensities of each.
 
-    All are (T, K), for all arms of all rows, where all odds are logged; else (T,), the
-    drawn arms with odds 1. Where rows are parts of slates, `places` are the rows of
-    each place, and a slate has one of each at most.
+    All are (T, K), for all arms of all rows, if all propensities are logged; otherwise
+    (T,), the drawn arms with propensity 1. If rows are parts of slates, `places`
+    contains the rows of each position, and a slate has at most one row of each.
     """
 
     rewarded: Array
@@ -57,10 +57,10 @@ class Extremes(NamedTuple):
     places: tuple[Ints, ...] | None = None
 
     def ends(self) -> tuple[float, float]:
-        """The mean of the lowest and of the highest terms that one row in T has, or one
-        slate in n at most."""
+        """Return the mean of the lowest and of the highest terms that one row in T can
+        have, or that bounds one slate in n."""
         places = self.places or (slice(None),)
-        # reuse one array for both ends, because it may be the largest in memory
+        # Reuse one array for both ends, because it may be the largest in memory.
         table = np.minimum(self.rewarded, self.unrewarded)
         np.negative(table, out=table)
         total = 0.0
@@ -75,11 +75,11 @@ class Extremes(NamedTuple):
 
 
 class DrawnOdds(NamedTuple):
-    """A target in a log that has the odds of drawn arms alone: its odds (T, K),
-    importance weights and rewards (T,).
+    """A target in a log that has only the propensities of drawn arms: its propensities
+    (T, K), importance weights and rewards (T,).
 
-    Its mass on arms that could not be drawn is left out. The odds are None for the
-    logger itself.
+    Its probability of arms that could not be drawn is left out. The propensities are
+    None for the logging policy itself.
     """
 
     target: Array | None
@@ -88,19 +88,19 @@ class DrawnOdds(NamedTuple):
 
     @property
     def mass(self) -> Array:
-        """The mass (T,) on arms that could be drawn."""
+        """The probability (T,) of arms that could be drawn."""
         if self.target is None:
             return np.ones(len(self.reward))
         return np.asarray(self.target.sum(axis=1))
 
 
 class PolicyRows(NamedTuple):
-    """A target on the rewarded rows of a log, as paired bets read it.
+    """A target on the rewarded rows of a log, in the form that paired bets use.
 
-    `arm`, `reward` and `propensity` are (T,), `odds` those of the logging policy, and
-    `target` those of the target (T, K). `odds` is None where only drawn odds are
-    logged, and `barred` (T, K) then marks the arms that could not be drawn. `target` is
-    None for the logging policy itself.
+    `arm`, `reward` and `propensity` are (T,); `odds` are the propensities of the
+    logging policy and `target` those of the target (T, K). `odds` is None if only drawn
+    propensities are logged, and `barred` (T, K) then marks the arms that could not be
+    drawn. `target` is None for the logging policy itself.
     """
 
     arm: Ints
@@ -113,7 +113,7 @@ class PolicyRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """T numbers, one per rewarded row, whose mean is the estimate of a target's value.
+    """One number per rewarded row (T,), whose mean is the estimate of a target's value.
 
     Columns, one number per row:
 
@@ -123,21 +123,22 @@ class Terms:
     * `ceiling`: the largest weight that the row could have had.
     * `rounding`: the error of the weight if propensities were rounded.
 
-    Numbers: `heaviest` is the mean weight of the heaviest row in T by the logged odds,
-    `least` the smallest logged odds of an arm that the target draws, `reach` the
-    largest number that can multiply a reward, known before the rows (∞: unknown), and
-    `setting` that of the shrinkage.
+    Numbers: `heaviest` is the mean weight of the heaviest row in T by the logged
+    propensities, `least` the smallest logged propensity of an arm of the target,
+    `reach` the largest number that can multiply a reward, known before the rows (∞:
+    unknown), and `setting` that of the shrinkage.
 
     Flags: a `ratio` (snips) has terms around the ratio with the delta method's spread;
     `modelled` terms contain a reward model; the predictions of `beforehand` terms, if
     any, were made before the rows; the setting of `tuned` terms was chosen from the
-    same rows; `unbiased` is exact or, for snips, nearly so.
+    same rows; `unbiased` means exactly unbiased or, for snips, nearly so.
 
     `parts` are the two sides of a difference. `extremes` returns the terms that rows
-    could have had (None: reward 0 or 1 itself). `whole` are the terms with nothing
-    shrunk, where a setting was chosen. `drawn` is there where only the drawn arms' odds
-    are logged. With `slates` intervals are of the slates' means, and `unit` is the
-    slate. `policy_rows` are those of terms w r, which paired bets compare.
+    could have had (None: reward 0 or 1 itself). `whole` are the terms without
+    shrinkage, if a setting was chosen. `drawn` is present if only the drawn arms'
+    propensities are logged. With `slates`, intervals are of the slates' means, and
+    `unit` is the slate. `policy_rows` are those of terms w r, which paired bets
+    compare.
     """
 
     name: str
@@ -170,16 +171,16 @@ class Terms:
 
     @property
     def least_value(self) -> float:
-        """The least that the value can be: -1 for differences, else 0; it is 1 at
-        most."""
+        """The smallest possible value: -1 for differences, otherwise 0. The largest is
+        1."""
         if self.parts is None:
             return 0.0
         return -1.0
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest term that one row more would have had, by the
-        logged odds and the rows drawn."""
+        """The lowest and the highest term that one more row could have had, by the
+        logged propensities and the drawn rows."""
         low = 0.0
         high = 1.0
         if self.extremes is not None:
@@ -187,8 +188,8 @@ class Terms:
         return self._with_values(low, high)
 
     def ends_within(self, floor: float | None) -> tuple[float, float]:
-        """The ends where the logger gave every arm at least `floor`, if it is given:
-        no weight is above max π / floor, drawn or not."""
+        """Return the ends if the logging policy gave every arm at least `floor` (if
+        given), so that no weight is above max π / floor."""
         if floor is None:
             return self.ends
         if self.parts is not None:
@@ -214,14 +215,14 @@ class Terms:
         return self._with_values(low, high)
 
     def _with_values(self, low: float, high: float) -> tuple[float, float]:
-        """The ends, moved out to the lowest and the highest term."""
+        """Return the ends, extended to the lowest and the highest term."""
         least = float(self.values.min())
         most = float(self.values.max())
         return min(low, least), max(high, most)
 
     def minus(self, other: "Terms") -> "Terms":
-        """The terms of the difference of two targets on the same log: paired, row by
-        row."""
+        """Return the terms of the difference of two targets on the same log, paired row
+        by row."""
         if len(self) != len(other):
             raise InvalidInput(
                 f"terms must be of the same rows; got {len(self)} and {len(other)}"
@@ -255,11 +256,11 @@ class Terms:
         )
 
     def span(self, floor: float | None = None) -> tuple[float, float]:
-        """The range of the terms, given the smallest propensity `floor` that the logger
-        could give to any arm.
+        """Return the range of the terms, given the smallest propensity `floor` of the
+        logging policy.
 
-        With L = min(reach, 1/floor): [0, L], or [-L, 1 + L] with a reward model.
-        Refused if no L is known.
+        With L = min(reach, 1/floor) it is [0, L], or [-L, 1 + L] with a reward model.
+        Raise if no L is known.
         """
         if self.parts is not None:
             first, second = self.parts
@@ -278,8 +279,8 @@ class Terms:
         return (0.0, limit)
 
     def limit(self, floor: float | None = None) -> float:
-        """The largest number that can multiply a reward, given the smallest propensity
-        `floor`; of a difference, the larger of its sides'."""
+        """Return the largest number that can multiply a reward, given the smallest
+        propensity `floor`; for a difference, the larger number of both sides."""
         if self.parts is not None:
             return max(part.limit(floor) for part in self.parts)
         if floor is None:
@@ -294,10 +295,11 @@ class Terms:
         return min(self.reach, 1.0 / floor)
 
     def betting(self, floor: float | None = None) -> Bets:
-        """What to bet on: the columns that need no bound, with the one that `floor`
-        gives them, else the distances from both ends of the range."""
+        """Return the columns for betting: those without bound, with the bound from
+        `floor` if given, otherwise the distances from both ends of the range."""
         if self.bets is not None:
-            # columns with a limit ignore missing mass, so they need full support
+            # Columns with a limit ignore missing probability, so they need full
+            # support.
             if floor is None or float(self.missing.mean()) > _NOTHING:
                 return self.bets
             return self.bets._replace(limit=self.limit(floor))
@@ -307,8 +309,8 @@ class Terms:
 
 
 def heaviest(terms: Array, odds: Array) -> float:
-    """The mean of the largest terms, as many as have odds of 1 together: the terms
-    that one row in T has.
+    """Return the mean of the largest terms whose propensities sum to 1, that is, the
+    terms that one row in T has.
 
     >>> heaviest(
     ...     np.array([[9.0, 1.0], [4.0, 1.0]]), np.array([[0.5, 0.5], [0.25, 0.75]])
@@ -333,7 +335,8 @@ def heaviest(terms: Array, odds: Array) -> float:
 
 
 def _extremes(first: Terms, second: Terms) -> Extremes:
-    """The extremes of a difference: the same arm and the same reward on both sides."""
+    """Return the extremes of a difference, with the same arm and the same reward on
+    both sides."""
     own = None
     if first.extremes is not None:
         own = first.extremes()
@@ -350,8 +353,8 @@ def _extremes(first: Terms, second: Terms) -> Extremes:
 
 
 def _difference(own: Bets | None, other: Bets | None) -> Bets | None:
-    """Bets on v_a - v_b: the gain of one and the loss of the other are nonnegative
-    together."""
+    """Return bets on v_a - v_b. The gain of one and the loss of the other are
+    nonnegative together."""
     if own is None or other is None:
         return None
     gain = own.gain + other.loss

@@ -1,5 +1,5 @@
-"""The verdict: an assessment in one sentence that can be read aloud, with the next step
-where the log has no answer."""
+"""Verdict: an assessment as one sentence, with the next step if the log has no
+answer."""
 
 from math import ceil, isclose, isnan
 from statistics import NormalDist
@@ -26,13 +26,13 @@ __all__ = [
 ]
 
 ORDER = ("dr", "snips", "ips")
-"""Which estimator a verdict is by: the one that answers for most targets, the earlier
-of two that answer for as many.
+"""Order of estimators for the verdict. The one with answers for most targets is used,
+or the earlier of two.
 
-Never the one whose answer is better: an estimator is chosen by what it can answer, not
-by what it says."""
+The choice depends on which targets an estimator can answer, and never on the values of
+its answers."""
 _POWER = 0.8
-# if more than this multiple of decisions were needed, say that it is far off
+# if more than this multiple of decisions is needed, report that it is far off
 _FAR = 100
 _NEXT = {
     "overlap": (
@@ -49,10 +49,10 @@ _NEXT = {
 
 
 class Verdict(NamedTuple):
-    """Sentences about the targets, the best first and those without an answer last;
-    `estimator` made the numbers.
+    """Sentences about the targets, the best first and those without an answer last.
+    `estimator` computed the numbers.
 
-    `picture` is a chart for a terminal: differences from the baseline, or values where
+    `picture` is a chart for a terminal: differences from the baseline, or values if
     there are none.
     """
 
@@ -65,7 +65,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(found: Assessment) -> Verdict:
-    """What an assessment says, in a sentence for each target but the baseline.
+    """Return a sentence for each target except the baseline.
 
     >>> from oddsmith.evaluation.assessment import assess
     >>> from oddsmith.logs.table import Log
@@ -115,8 +115,8 @@ def verdict(found: Assessment) -> Verdict:
 
 
 def _cautions(found: Assessment, *, compares: bool) -> str:
-    """What to read before the first sentence: rewards that are all equal, arms that do
-    not follow the logged odds."""
+    """Return warnings to read before the first sentence: rewards that are all equal, or
+    arms that do not follow the logged propensities."""
     equal = ""
     rewards = found.scale.value(found.log.rewarded().reward)
     if compares and rewards.min() == rewards.max():
@@ -137,14 +137,15 @@ def _cautions(found: Assessment, *, compares: bool) -> str:
 
 
 def more_decisions(difference: Estimate) -> float:
-    """How many more decisions like those of the log would show a difference of this
-    size, four times in five.
+    """Return how many more decisions like those of the log would show a difference of
+    this size with probability 0.8.
 
-    What decides is the end of the interval that has to pass 0, the low one of a gain.
-    Its distance d from the estimate shrinks as 1/√n, so n ((z + 0.84) / z · d /
-    difference)² in all; ∞ for no difference. The other end may be far away where the
-    odds of drawn arms alone are logged, and does not matter. NaN for Bernstein and
-    anytime intervals, whose width has no such law.
+    The end of the interval that must pass 0 decides, the low one for a gain. Its
+    distance d from the estimate shrinks as 1/√n, so n ((z + 0.84) / z · d /
+    difference)² decisions are needed in all, ∞ for no difference. The other end does
+    not matter; it may be far away if only the propensities of drawn arms are logged.
+    The result is NaN for Bernstein and anytime intervals, whose width does not shrink
+    in this way.
     """
     if difference.interval not in ASYMPTOTIC:
         return float("nan")
@@ -163,8 +164,8 @@ def more_decisions(difference: Estimate) -> float:
 
 
 def _estimator(found: Assessment) -> str | None:
-    """The first in ORDER that compares, then values, most targets; None where none has
-    an answer."""
+    """Return the first estimator in ORDER that compares, then values, most targets, or
+    None if none has an answer."""
     best = None
     most = (0, 0)
     for name in ORDER:
@@ -180,8 +181,8 @@ def _estimator(found: Assessment) -> str | None:
 
 
 def _draws_as_baseline(found: Assessment, name: str) -> bool:
-    """Whether a target draws as the baseline does, in every row: then their difference
-    is 0, not estimated."""
+    """Return whether a target draws like the baseline in every row, so that their
+    difference is exactly 0."""
     if name == found.baseline:
         return False
     weights = _weights(found, name)
@@ -199,7 +200,7 @@ def _weights(found: Assessment, name: str) -> Array | None:
 
 
 def _best_first(answers: dict[str, Answer]) -> dict[str, Estimate]:
-    """The answers that are numbers, the highest value first."""
+    """Return the answers that are numbers, the highest value first."""
     estimates = {}
     for name, one in answers.items():
         if isinstance(one, Estimate) and has_value(one):
@@ -209,7 +210,7 @@ def _best_first(answers: dict[str, Answer]) -> dict[str, Estimate]:
 
 
 def _highest(compare: dict[str, Estimate]) -> str:
-    """The name of the first target, and how it stands beside the others."""
+    """Return the name of the first target, and how it compares with the others."""
     first, *others = compare
     best = compare[first].value
     level = []
@@ -224,7 +225,7 @@ def _highest(compare: dict[str, Estimate]) -> str:
 
 
 def _difference(sentence: str, one: Estimate) -> str:
-    """The sentence, and where no difference is shown, how many decisions it would
+    """Return the sentence, and if no difference is shown, how many decisions it would
     take."""
     if not one.low <= 0 <= one.high:
         return f"{sentence}."
@@ -246,7 +247,7 @@ def _difference(sentence: str, one: Estimate) -> str:
 def _value(
     found: Assessment, name: str, one: Estimate, difference: Answer | None
 ) -> str:
-    """What a target is worth by itself, and why it is not compared, unless it is the
+    """Return a target's own value, and why it is not compared, unless it is the
     baseline."""
     span = _span(one)
     number = f"{one.value:z.{digits(span)}f}"
@@ -274,8 +275,8 @@ def _value(
 
 
 def _refusal(found: Assessment, name: str) -> str:
-    """Why a target has no answer, by the first estimator that a rule refused, and what
-    to do next."""
+    """Return why a target has no answer, by the first estimator that a rule refused,
+    and what to do next."""
     answers = found.answers[name]
     ordered = [answers[estimator] for estimator in ORDER if estimator in answers]
     estimates = [answer for answer in ordered if isinstance(answer, Estimate)]
@@ -296,8 +297,8 @@ def _refusal(found: Assessment, name: str) -> str:
 
 
 def _not_drawn(found: Assessment, name: str) -> str:
-    """Where all mass without support is in rows in which nothing was drawn: how many,
-    and the way out; else ""."""
+    """If all missing probability is in rows in which nothing was drawn, return their
+    number and the remedy, otherwise ""."""
     log = found.log.rewarded()
     terms = next(iter(found.terms[name].values()))
     missing = terms.missing
@@ -321,7 +322,7 @@ def _not_drawn(found: Assessment, name: str) -> str:
 
 
 def next_step(one: Estimate) -> str:
-    """What to do about the first rule that refused an estimate."""
+    """Return what to do about the first rule that refused an estimate."""
     rule = one.refused[0]
     beside = one.diagnostics
     if rule != "ess":
@@ -338,7 +339,7 @@ def next_step(one: Estimate) -> str:
 
 
 def reasons(one: Estimate) -> dict[str, str]:
-    """What each rule that refused an estimate says against it."""
+    """Return the reason of each rule that refused an estimate."""
     against = broken_rules(one.diagnostics, one.interval)
     return {rule: against.get(rule, one.why) for rule in one.refused}
 
@@ -350,7 +351,8 @@ def _why(answer: Answer) -> str:
 
 
 def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) -> str:
-    """Level and kind of the interval, the estimator, and what else must be known."""
+    """Return level and kind of the interval, the estimator, and other facts that must
+    be known."""
     percent = 100 * found.logged.level
     level = f"{percent:.4g} % {one.interval} interval"
     if together > 1:
@@ -373,8 +375,8 @@ def _picture(
     compare: dict[str, Estimate],
     values: dict[str, Estimate],
 ) -> str:
-    """Differences from the baseline where there are some, else values; refused ones
-    last."""
+    """Draw differences from the baseline if there are any, otherwise values; refused
+    ones last."""
     answers = compare or values
     if not answers:
         return ""
@@ -396,7 +398,7 @@ def _span(one: Estimate) -> Span:
 
 
 def target_name(name: str) -> str:
-    """The name of a target in a sentence."""
+    """Return the name of a target for a sentence."""
     if name == LOGGED:
         return "the logger"
     return name
@@ -409,7 +411,7 @@ def _units(one: Estimate) -> str:
 
 
 def _about(count: float) -> str:
-    """Two digits of a number, rounded up.
+    """Return a number rounded up to two digits.
 
     >>> _about(23456.7), _about(88.1)
     ('24,000', '89')

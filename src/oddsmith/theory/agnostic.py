@@ -1,5 +1,5 @@
 """Guarantees without a correct expert: the bound of Hedged, and the limits of weights
-based on prediction losses (theory 7)."""
+based on prediction losses (docs/math 7)."""
 
 from math import log, sqrt
 from typing import NamedTuple
@@ -15,19 +15,20 @@ from oddsmith.theory.constants import log_inverse
 
 __all__ = ["Departure", "critical_rate", "departure", "hedged_bound"]
 
-# grid of candidate values: its best is within 1 % of the true optimum
+# Grid of candidate values, whose best is within 1 % of the true optimum.
 _POWERS = np.geomspace(1e-4, 1.0, 2000)
 
 
 def hedged_bound(
     *, n_arms: int, steps: float, prior: float, trust: float = 0.5, to_gts: bool = False
 ) -> Bound:
-    """(1 + ln(1/π_j)/D)(1/2 + sqrt(1/4 + D min(K, N+1) T)) - 1 (theory 7.4): to every
-    expert's policy, or to GTS.
+    """Return (1 + ln(1/π_j)/D)(1/2 + sqrt(1/4 + D min(K, N+1) T)) - 1, the regret of
+    Hedged to every expert's policy, or to GTS (docs/math 7.4).
 
-    `prior` is that of the least likely expert, so there are at most 1/prior experts.
-    D = ln(1 / min π), where the experts' policies have π = (1 - trust) prior and GTS
-    has `trust`. With equal priors, to policies this is 2 sqrt(1/4 + K T ln 2N).
+    `prior` is that of the least likely expert, so there are at most 1/prior experts. D
+    = ln(1 / min π), where the experts' policies have π = (1 - trust) prior and GTS has
+    `trust`. With equal priors, the bound relative to policies is 2 sqrt(1/4 + K T ln
+    2N).
 
     >>> round(hedged_bound(n_arms=2, steps=10_000, prior=0.5).bound, 1)
     333.0
@@ -55,11 +56,11 @@ def hedged_bound(
 
 class Departure(NamedTuple):
     """How GTS abandons an expert that predicts worse than another on every arm,
-    although its policy may earn more (theory 7.2).
+    although its policy may earn more (docs/math 7.2).
 
     Each step shrinks (w_adviser / w_predictor)^power to at most `rate` of it on
-    average, so that the adviser's weights of all steps sum to at most `total`. `gap` is
-    what its policy earns more, `edge` what it earns more than chance.
+    average, so that the adviser's weights over all steps sum to at most `total`. `gap`
+    is how much more its policy earns, and `edge` how much more than chance.
     """
 
     rate: float
@@ -92,11 +93,11 @@ def departure(
     predictions: npt.ArrayLike,
     prior: float = 0.5,
 ) -> Departure:
-    """For 0/1 rewards of these means (K,): the first row of `predictions` (2, K) drives
-    out the second, the adviser.
+    """Return the departure for 0/1 rewards with these means (K,): the first row of
+    `predictions` (2, K) displaces the second, the adviser.
 
-    `prior` is the adviser's. Refused where the adviser's mean loss is not larger on
-    every arm.
+    `prior` is the adviser's. Raise if the adviser's mean loss is not larger on every
+    arm.
     """
     mean = finite("means", means)
     table = finite("predictions", predictions)
@@ -149,8 +150,8 @@ def critical_rate(mean: float, prediction: float) -> float:
     """Return the eta above which GTS with log loss keeps losing trust in an expert that
     predicts `prediction` if the mean is `mean`.
 
-    ln(m / (1 - m)) / ln(f / (1 - f)), against a rival that says 1 - f (theory 7.6): 1
-    where the expert is right.
+    This is ln(m / (1 - m)) / ln(f / (1 - f)), against another expert that predicts 1 -
+    f (docs/math 7.6), and 1 if the expert is right.
 
     >>> round(critical_rate(0.6, 0.9), 6), critical_rate(0.9, 0.9)
     (0.184535, 1.0)

@@ -1,8 +1,8 @@
-"""Regret bounds with all constants: GTS under the paper's and under tight constants,
-and its Bayes regret.
+"""Regret bounds with all constants: GTS with the paper's and with tight constants, and
+its Bayes regret.
 
-Each returns a `Bound`; a bound above T says nothing and is cut to T. Formulas and
-proofs: docs/math.
+Each function returns a `Bound`; a bound above T carries no information and is cut to T.
+Formulas and proofs are in docs/math.
 """
 
 from collections.abc import Mapping
@@ -89,8 +89,8 @@ def check_constants(constants: str, beta: float | None) -> None:
 
 
 def total_loss_bound(kappa2: float, prior: float) -> Bound:
-    """E Σ_t lbar_t <= L/c for any T, 4(e-2) kappa_2 L where kappa_2 >= 0.7 (Li 2013,
-    Lemma 1; erratum 4 below that).
+    """Return E Σ_t lbar_t <= L/c for any T, which is 4(e-2) kappa_2 L if kappa_2 >= 0.7
+    (Li 2013, Lemma 1; erratum 4 for smaller ones).
 
     >>> round(total_loss_bound(4.0, 0.01).bound, 4)
     52.925
@@ -106,7 +106,7 @@ def total_loss_bound(kappa2: float, prior: float) -> Bound:
 
 
 def theorem1(kappa1: float, total_loss: float, *, steps: float, gamma: float) -> Bound:
-    """R(T) <= kappa_1 (1-γ) sqrt(T E Σ lbar_t) + γ T (Li 2013, Theorem 1)."""
+    """Return R(T) <= kappa_1 (1-γ) sqrt(T E Σ lbar_t) + γ T (Li 2013, Theorem 1)."""
     number("kappa1", kappa1, low=0, high=inf)
     number("total_loss", total_loss, low=0, high=inf)
     number("steps", steps, low=1, high=inf)
@@ -125,8 +125,8 @@ def theorem1(kappa1: float, total_loss: float, *, steps: float, gamma: float) ->
 def mixed_terms(
     b: float, exploration: float, gamma: float | None
 ) -> tuple[float, dict[str, float]]:
-    """γ (the best one if None) and the terms of (1-γ) B/√γ + γ T'; with nothing to
-    learn both are 0."""
+    """Return γ (the best one if None) and the terms of (1-γ) B/√γ + γ T'. With nothing
+    to learn, both are 0."""
     if gamma is None:
         gamma = best_gamma(b, exploration)
     else:
@@ -146,10 +146,10 @@ def corollary1(
     gamma: float | None = None,
     b: float = 1.0,
 ) -> Bound:
-    """kappa_1 (1-γ) sqrt(T L/c) + γ T with kappa_1² = scale/γ (Corollary 1); best γ if
-    None.
+    """Return kappa_1 (1-γ) sqrt(T L/c) + γ T with kappa_1² = scale/γ (Corollary 1), at
+    the best γ if None.
 
-    1/c = 4(e-2) kappa_2, or what belongs to the eta that lhat >= -b allows (erratum 4).
+    1/c is 4(e-2) kappa_2, or the value for the eta that lhat >= -b allows (erratum 4).
     """
     eta, c = lemma1(kappa2, b)
     learning = sqrt(scale * steps * log_prior / c)
@@ -165,8 +165,8 @@ def refined_bound(
     log_prior: float,
     gamma: float | None = None,
 ) -> Bound:
-    """(1-γ) kappa~_1(γ) sqrt(T L/c) + γ T (K-1)/K (theory 3.4), at its best γ if
-    None."""
+    """Return (1-γ) kappa~_1(γ) sqrt(T L/c) + γ T (K-1)/K (docs/math 3.4), at the best γ
+    if None."""
     check_problem(n_arms, steps)
     eta, c = coefficient
     root = sqrt(steps * log_prior / c)
@@ -183,8 +183,8 @@ def refined_bound(
 
 
 def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
-    """The γ in [0, 1] where the slope of learning · (1-γ) kappa~_1(γ) + exploration · γ
-    is 0; 1 if it never is."""
+    """Return the γ in [0, 1] at which the slope of learning · (1-γ) kappa~_1(γ) +
+    exploration · γ is 0, or 1 if it never is."""
     from scipy.optimize import brentq
 
     def slope(x: float) -> float:
@@ -200,7 +200,7 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
         return 0.0
     if n_arms == 1 or slope(0.0) <= 0:
         return 1.0
-    # optimum of the simplified bound (3.6)
+    # Optimum of the simplified bound (3.6).
     ratio = sqrt(n_arms) * learning / (2 * exploration)
     simple = ratio ** (2 / 3)
     low = log(min(simple, 1.0)) - 7.0
@@ -208,8 +208,8 @@ def _refined_gamma(n_arms: int, learning: float, exploration: float) -> float:
 
 
 def _corollary(loss: AnyLoss, n_arms: int, beta: float | None, **problem: Any) -> Bound:
-    """Corollary 1 with the paper's kappas; eta is for the plain loss, not for the
-    normalised one.
+    """Return Corollary 1 with the paper's kappas. Its eta is for the plain loss instead
+    of the normalised one.
 
     Log loss divided by beta has |lhat| <= 1/2 (erratum 14), so that its eta, at most
     1/(e-2), is never cut.
@@ -241,11 +241,11 @@ def regret_bound(
     constants: Constants = "tight",
     beta: float | None = None,
 ) -> Bound:
-    """Return the regret bound of GTS for a true expert with prior probability `prior`,
-    at the best γ if none is given.
+    """Return the regret bound of GTS if an expert with prior probability `prior` is
+    right, at the best γ if none is given.
 
-    constants="paper": Corollary 1 with the paper's kappas. constants="tight": theory
-    3.4 (3.5 where γ is 0).
+    constants="paper" uses Corollary 1 with the paper's kappas. constants="tight" uses
+    docs/math 3.4 (3.5 if γ is 0).
 
     >>> paper = regret_bound(
     ...     "square", n_arms=5, steps=10_000, prior=0.01, constants="paper"
@@ -273,8 +273,8 @@ def regret_bound(
 def gamma_zero_bound(
     coefficient: Coefficient, *, n_arms: int, steps: float, prior: float
 ) -> Bound:
-    """sqrt(T/c) (sqrt((K-1) L) + sqrt((1-p)/p)): without exploration 1/p takes the
-    place of ln 1/p (theory 3.5)."""
+    """Return sqrt(T/c) (sqrt((K-1) L) + sqrt((1-p)/p)). Without exploration, 1/p
+    replaces ln 1/p (docs/math 3.5)."""
     check_problem(n_arms, steps)
     eta, c = coefficient
     rate = steps / c
@@ -286,8 +286,8 @@ def gamma_zero_bound(
 
 
 def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> Bound:
-    """γ_t = min(1, a t^{-1/3}) for every T at once (theory 3.8); `terms` has the sum's
-    parts, `gamma` is a."""
+    """Return the bound with γ_t = min(1, a t^{-1/3}), for every T at once (docs/math
+    3.8). `terms` are the parts of the sum, `gamma` is a."""
     check_problem(n_arms, steps)
     eta, c = tight_coefficient(loss)
     log_prior = log_inverse(prior)
@@ -318,11 +318,11 @@ def bayes_regret_bound(
     beta: float | None = None,
     jensen: bool = False,
 ) -> Bound:
-    """Return the Bayes regret bound if the truth is drawn from p* and GTS uses the
-    prior p: sqrt(L) becomes Σ_i p*_i sqrt(ln 1/p_i).
+    """Return the Bayes regret bound if the right expert is drawn from p* and GTS uses
+    the prior p: Σ_i p*_i sqrt(ln 1/p_i) replaces sqrt(L).
 
-    With jensen=True, sqrt(H(p*) + KL(p*, p)), Corollary 2 as printed, which is never
-    smaller.
+    With jensen=True it is sqrt(H(p*) + KL(p*, p)), Corollary 2 as printed, which is
+    never smaller.
 
     >>> bound = bayes_regret_bound(
     ...     [0.5, 0.5], [0.9, 0.1], loss="log", n_arms=2, steps=1000
@@ -353,8 +353,8 @@ def bayes_regret_bound(
 
 
 def two_priors(true_prior: npt.ArrayLike, prior: Any) -> tuple[Array, Array]:
-    """The distribution of the truth and the prior in use, checked: the prior is
-    positive where the truth can be."""
+    """Return the distribution of the right expert and the prior in use, after checking
+    that the prior is positive for every expert that may be right."""
     n = len(np.atleast_1d(np.asarray(true_prior)))
     truth = simplex("true_prior", true_prior, n=n, over="experts")
     used = simplex("prior", prior, n=n, over="experts")

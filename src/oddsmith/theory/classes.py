@@ -1,9 +1,9 @@
 """Continuous classes of experts: bounds by covering numbers, and by exact posteriors
 for linear and logistic classes.
 
-All are the refined theorem (theory 3.4) with another number in the place of L =
-ln(1/p): what it takes to name a neighbour of the truth, and what that neighbour's
-predictions cost more than the truth's (theory 5.7, 9.5).
+All bounds are the refined theorem (docs/math 3.4) with another number in place of L =
+ln(1/p): the cost of selecting a neighbour of the truth, plus the additional loss of
+that neighbour's predictions (docs/math 5.7, 9.5).
 """
 
 from collections.abc import Callable
@@ -37,21 +37,21 @@ __all__ = [
 ]
 
 LogCover = Callable[[float], float]
-"""ln N(ε): the logarithm of the size of a cover. Some member of the cover is within ε
-of each member of the class."""
+"""ln N(ε): the logarithm of the size of a cover that has a member within ε of each
+member of the class."""
 
 
 class _Kind(NamedTuple):
-    """The coefficient, what a neighbour at distance ε costs (over ε², on average), and
-    what the distance is."""
+    """The coefficient, the mean excess loss of a neighbour at distance ε (divided by
+    ε²), and the meaning of the distance."""
 
     coefficient: Coefficient
     error: float
     distance: str
 
 
-# predictions of a linear class may leave [0, 1], where only Hoeffding's constant is
-# proved (theory 5.7)
+# Predictions of a linear class may leave [0, 1], where only Hoeffding's constant is
+# proved (docs/math 5.7).
 _PREDICTIONS = (
     "predictions within {radius:.4g} of those of some member of the cover, on every "
     "context and arm"
@@ -79,14 +79,14 @@ def covered_class_bound(
     margin: float | None = None,
     gamma: float | None = None,
 ) -> Bound:
-    """GTS over a cover of a class, its discretisation inside: L = ln N(ε) + η T e ε²,
-    at the best radius if None.
+    """Return the bound of GTS over a cover of a class, including its discretisation: L
+    = ln N(ε) + η T e ε², at the best radius if None.
 
-    Distances are those of predictions (kind "square" and "log", the loss that is used)
-    or of parameters ("linear" and "logistic", with square and log loss). A neighbour at
-    distance ε costs e ε² more than the truth: e is 1 for square loss, 1/8 for a
-    logistic class, and 1/(m (1-m)) for log loss, where the cover predicts in [m, 1-m],
-    m = `margin`.
+    Distances are between predictions (kind "square" and "log", the loss in use) or
+    between parameters ("linear" and "logistic", with square and log loss). A neighbour
+    at distance ε loses e ε² more than the truth: e is 1 for square loss, 1/8 for a
+    logistic class, and 1/(m (1-m)) for log loss if the cover predicts in [m, 1-m], m =
+    `margin`.
 
     >>> smooth = lipschitz_log_cover(dim=1, constant=1.0, n_arms=2)
     >>> round(covered_class_bound(smooth, n_arms=2, steps=1e8).bound, -5)
@@ -116,7 +116,7 @@ def cover_radius(
     steps: float,
     margin: float | None = None,
 ) -> float:
-    """The radius ε in (0, 1] at which ln N(ε) + η T e ε² is least, and with it the
+    """Return the radius ε in (0, 1] that minimises ln N(ε) + η T e ε², and with it the
     bound.
 
     >>> round(
@@ -135,7 +135,7 @@ def cover_radius(
         size = _log_size(log_cover, exp(x))
         return size + rate * exp(2 * x)
 
-    # at the smallest radius the error is 1e-4 nats, so smaller radii cannot help
+    # At the smallest radius the error is 1e-4 nats, so smaller radii cannot help.
     narrow = 100 * sqrt(rate)
     lowest = min(-1.0, -log(narrow))
     grid = np.linspace(lowest, 0.0, _RADII).tolist()
@@ -153,11 +153,11 @@ def cover_radius(
 
 
 def lipschitz_log_cover(*, dim: int, constant: float, n_arms: int = 1) -> LogCover:
-    """K ceil(C/ε)^d ln ceil(1/ε): a function from [0, 1]^d to [0, 1] for each of K
-    arms, of Lipschitz constant C.
+    """Return K ceil(C/ε)^d ln ceil(1/ε), for functions from [0, 1]^d to [0, 1] with
+    Lipschitz constant C, one for each of K arms.
 
-    Distances of contexts are those of their largest coordinate. In each cell of side
-    ε/C a function is within ε/2 of its value in the middle, and that within ε/2 of one
+    Distances between contexts are those of the largest coordinate. In each cell of side
+    ε/C, a function is within ε/2 of its value in the middle, which is within ε/2 of one
     of ceil(1/ε) levels.
 
     >>> round(lipschitz_log_cover(dim=2, constant=1.0)(0.1), 2)
@@ -177,7 +177,7 @@ def lipschitz_log_cover(*, dim: int, constant: float, n_arms: int = 1) -> LogCov
 
 
 def ball_log_cover(*, dim: int, norm: float) -> LogCover:
-    """d ln(1 + 2r/ε): a ball of radius r in d dimensions, by volume."""
+    """Return d ln(1 + 2r/ε), for a ball of radius r in d dimensions, by volume."""
     whole("dim", dim)
     number("norm", norm, low=0, high=inf)
     return lambda radius: dim * log1p(2 * norm / radius)
@@ -186,8 +186,8 @@ def ball_log_cover(*, dim: int, norm: float) -> LogCover:
 def class_complexity(
     kind: str, *, dim: int, steps: float, eta: float, norm: float, ridge: float = 1.0
 ) -> float:
-    """L of a whole class with a Gaussian prior N(0, I/λ) and ‖θ*‖ <= norm, ‖φ‖ <= 1
-    (theory 5.7).
+    """Return L of a whole class with a Gaussian prior N(0, I/λ) and ‖θ*‖ <= norm, ‖φ‖
+    <= 1 (docs/math 5.7).
 
     linear (square loss): (d/2) ln(1 + 2ηT/(dλ)) + λ‖θ*‖²/2; logistic (log loss): (d/2)
     ln(1 + ηT/(4dλ)) + λ‖θ*‖²/2.
@@ -207,8 +207,8 @@ def class_complexity(
 def cover_complexity(
     kind: str, *, n: float, radius: float, steps: float, eta: float
 ) -> float:
-    """L of a cover of n points: ln n + ηTε² (linear, square loss), ln n + ηTε²/8
-    (logistic, log loss; theory 5.7)."""
+    """Return L of a cover of n points: ln n + ηTε² (linear, square loss), ln n + ηTε²/8
+    (logistic, log loss; docs/math 5.7)."""
     number("n", n, low=1, high=inf)
     number("steps", steps, low=1, high=inf)
     number("radius", radius, low=0, high=inf)
@@ -227,8 +227,8 @@ def class_bound(
     ridge: float = 1.0,
     gamma: float | None = None,
 ) -> Bound:
-    """The bound for GTS over a whole linear (square loss) or logistic (log loss) class
-    with a Gaussian prior."""
+    """Return the bound of GTS over a whole linear (square loss) or logistic (log loss)
+    class with a Gaussian prior."""
     used = _KINDS[_parametric(kind)].coefficient
     complexity = class_complexity(
         kind, dim=dim, steps=steps, eta=used.eta, norm=norm, ridge=ridge
@@ -254,12 +254,12 @@ def approximated_class_bound(
     ridge: float = 1.0,
     gamma: float | None = None,
 ) -> Bound:
-    """The bound where an approximation is drawn from, Laplace's, particles' or fixed
-    directions': `error` is added.
+    """Return the bound if arms are drawn from an approximation (Laplace's, particles'
+    or fixed directions'), which adds `error`.
 
-    (1-γ) (sqrt(2KTL/(cγ)) + T error) + γT(K-1)/K, with `error` the mean, over steps, of
-    the total variation between the approximate odds (before gamma) and those of the
-    exact posterior of the same history (theory 9.6).
+    The bound is (1-γ) (sqrt(2KTL/(cγ)) + T error) + γT(K-1)/K. `error` is the mean,
+    over steps, of the total variation between the approximate propensities (before
+    gamma) and those of the exact posterior of the same history (docs/math 9.6).
 
     >>> problem = {"dim": 2, "norm": 3.0, "n_arms": 3, "steps": 10**6}
     >>> round(
@@ -299,8 +299,8 @@ def cover_bound(
     steps: float,
     gamma: float | None = None,
 ) -> Bound:
-    """`covered_class_bound` of a linear or logistic class whose cover (`ball_cover`)
-    has n points."""
+    """Return `covered_class_bound` for a linear or logistic class whose cover
+    (`ball_cover`) has n points."""
     size = log(number("n", n, low=1, high=inf))
 
     def log_cover(_: float) -> float:

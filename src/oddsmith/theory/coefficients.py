@@ -20,13 +20,13 @@ from oddsmith.theory.constants import (
 __all__ = ["AnyLoss", "caveat", "coefficient_at", "largest_shift", "tight_coefficient"]
 
 AnyLoss: TypeAlias = Loss | str | Certificate
-"""A loss function, a name of `LOSSES`, or the certificate of an own loss (for
-predictions not in all of [0, 1])."""
+"""A loss function, a name of `LOSSES`, or the certificate of a user's own loss (for
+predictions in a part of [0, 1])."""
 
 
 def tight_coefficient(loss: AnyLoss) -> Coefficient:
-    """The best (eta, c) known: log (1/2, 1/2) and square (1, 0.46) are proved, those
-    of other losses as far as `certify` proves them.
+    """Return the best known (eta, c). Those of log (1/2, 1/2) and square (1, 0.46) are
+    proved, those of other losses as far as `certify` proves them.
 
     >>> from oddsmith.core.losses import log_loss, scaled
     >>> tight_coefficient("square"), tight_coefficient(scaled(log_loss, 4.0))
@@ -34,7 +34,7 @@ def tight_coefficient(loss: AnyLoss) -> Coefficient:
     """
     if isinstance(loss, Certificate):
         return loss.best()
-    # scale invariance: if the loss is divided by beta, eta must be multiplied by beta
+    # Scale invariance: if the loss is divided by beta, eta must be multiplied by beta.
     if isinstance(loss, Scaled):
         inner = tight_coefficient(loss.loss)
         return Coefficient(inner.eta * loss.beta, inner.c)
@@ -47,8 +47,8 @@ def tight_coefficient(loss: AnyLoss) -> Coefficient:
 
 
 def coefficient_at(loss: AnyLoss, eta: float) -> Coefficient:
-    """(eta, c(eta)) for an eta of one's own: proved for square, 2η(1-η) for log
-    (Gilardoni 2010), found for others."""
+    """Return (eta, c(eta)) for a given eta: proved for square loss, 2η(1-η) for log
+    loss (Gilardoni 2010), numerical for others."""
     if isinstance(loss, Scaled):
         unscaled = coefficient_at(loss.loss, eta / loss.beta)
         return Coefficient(eta, unscaled.c)

@@ -1,4 +1,4 @@
-"""Comparison of regret bounds: GTS, related algorithms and lower bounds (theory
+"""Comparison of regret bounds: GTS, related algorithms and lower bounds (docs/math
 9.3)."""
 
 from math import inf, log1p
@@ -31,10 +31,10 @@ _CAVEAT = "; B = ln((1-p)/p) is at least 24 and 2 ln T"
 
 
 class Promise(NamedTuple):
-    """The bound of an algorithm: a number (None: no constant is known), its formula,
+    """The bound of an algorithm: a number (None if no constant is known), its formula,
     when it applies, and its source.
 
-    A bound of T or more, and a floor of 0, say nothing.
+    A bound of T or more, and a lower bound of 0, carry no information.
     """
 
     algorithm: str
@@ -63,8 +63,9 @@ def compare(
     """Return all bounds for the problem, grouped by assumption, smallest first, with
     lower bounds last.
 
-    `prior` is that of the truth (of the least likely expert, where regret is to
-    policies), `entropy` that of the prior; 1/prior equally likely experts if None.
+    `prior` is that of the right expert (of the least likely expert, if regret is to
+    policies), and `entropy` that of the prior; if None, that of 1/prior equally likely
+    experts.
 
     >>> rows = compare(n_arms=2, steps=2**16, prior=1e-12)
     >>> [(row.algorithm, round(row.bound)) for row in rows[:2]]
@@ -89,7 +90,8 @@ def compare(
 
 
 def _check_entropy(entropy: float, prior: float) -> None:
-    """Raise for an entropy that no prior with this probability of the truth has."""
+    """Raise for an entropy that no prior with this probability of the right expert
+    has."""
     number("entropy", entropy, low=0, high=inf)
     least = prior * log_inverse(prior)
     if prior < 1:

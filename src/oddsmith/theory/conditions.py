@@ -1,8 +1,8 @@
-"""certify: whether a loss satisfies the paper's conditions C1 to C4, and with which
-constants (theory, section 4).
+"""certify: decide whether a loss satisfies the paper's conditions C1 to C4, and with
+which constants (docs/math 4).
 
-A grid looks for counterexamples; `theory/proofs.py` proves their absence where
-the loss is a formula. What neither settles is not certified.
+A grid search looks for counterexamples; `theory/proofs.py` proves that there are none
+if the loss is a formula. If neither succeeds, the loss is not certified.
 
 A loss that is proper has Savage's form: l1'(g) = -(1-g) w(g), l0'(g) = g w(g) with a
 weight w >= 0. Then M_1(f, g) = E lhat = ∫_f^g (u-f) w(u) du, A = ∫_f^g w, and E lhat² =
@@ -42,8 +42,8 @@ Rewards: TypeAlias = Literal["unit", "binary"]
 
 
 class Counterexample(NamedTuple):
-    """True mean f and prediction g at which a condition breaks, with E lhat and E lhat²
-    there, where the reward is one of `rewards` and has mean f."""
+    """True mean f and prediction g that violate a condition, with E lhat and E lhat²
+    there; the reward is one of `rewards` and has mean f."""
 
     condition: str
     f: float
@@ -55,13 +55,13 @@ class Counterexample(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """The answer of `certify`: a `proof`, a `counterexample`, or neither, and then the
-    `reason` why there is no proof.
+    """The result of `certify`: a `proof`, a `counterexample`, or neither; then `reason`
+    explains why there is no proof.
 
     kappa_2 (raw, not normalised) lies in [kappa2_lower, kappa2_upper], the weight w in
-    [w_min, w_max]. With a proof the outer ends are proved; without one they are
-    estimates from the grid. `scale` is the largest |lhat|: divide the loss by it and C3
-    holds.
+    [w_min, w_max]. With a proof, the outer ends are proved; without one they are
+    estimates from the grid. `scale` is the largest |lhat|: C3 holds for the loss
+    divided by it.
     """
 
     loss: Loss
@@ -84,19 +84,19 @@ class Certificate:
         return self.proof is not None
 
     def kappa1(self, n_arms: int, gamma: float) -> float:
-        """sqrt(4K/(γ w_min)): C2 for every expert (theory 3.2); infinite where w
-        vanishes."""
+        """Return sqrt(4K/(γ w_min)), for which C2 holds for every expert (docs/math
+        3.2), or infinity if w vanishes."""
         number("gamma", gamma, low=0, high=1, open_low=True)
         if not self.w_min > 0:
             return inf
         return sqrt(4 * n_arms / (gamma * self.w_min))
 
     def c(self, eta: float) -> float:
-        """A c with 1 - E exp(-eta lhat) >= c (f-g)² for all means and predictions; 0 or
-        less if none is.
+        """Return a c with 1 - E exp(-eta lhat) >= c (f-g)² for all means and
+        predictions, or a number of at most 0 if there is none.
 
-        With a proof it is proved, and by a thousandth or more below the largest;
-        without one it is an estimate of the largest from a grid.
+        With a proof, c is proved, and smaller than the largest possible c by a
+        thousandth or more. Without one it is an estimate of the largest c from a grid.
         """
         estimate = self.estimate(eta)
         if self.proof is None or estimate <= 0:
@@ -104,13 +104,14 @@ class Certificate:
         return self.proof.c(eta, estimate)
 
     def estimate(self, eta: float) -> float:
-        """The largest c for this eta as a grid and a search find it: not proved."""
+        """Return the largest c for this eta found by a grid and a search, without a
+        proof."""
         number("eta", eta, low=0, high=inf, open_low=True)
         return least_ratio(self.loss, self.low, self.high, eta)
 
     def critical_eta(self) -> float:
-        """The largest eta with c(eta) > 0, beyond which nothing is promised; 0 where no
-        eta has one. An estimate from a grid."""
+        """Return an estimate, from a grid, of the largest eta with c(eta) > 0, beyond
+        which there are no guarantees; 0 if no eta has one."""
         return self._critical
 
     @cached_property
@@ -133,8 +134,8 @@ class Certificate:
         return low
 
     def best(self) -> Coefficient:
-        """The eta with the largest c(eta), and that c; refused where the conditions
-        break or no c is positive."""
+        """Return the eta with the largest c(eta), and that c. Raise if the conditions
+        are violated or no c is positive."""
         return self._best
 
     @cached_property
@@ -149,7 +150,7 @@ class Certificate:
         top = self.critical_eta()
         if top == 0:
             raise InvalidInput(
-                "loss must tell all predictions apart to have a bound; its weight w "
+                "loss must distinguish all predictions to have a bound; its weight w "
                 "vanishes somewhere"
             )
         options = {"xatol": 1e-9 * top}
@@ -172,12 +173,12 @@ def certify(
     n: int = 400,
     rewards: Rewards = "unit",
 ) -> Certificate:
-    """A certificate of the conditions for predictions and means in [low, high] and
-    rewards in [0, 1], or 0 and 1 alone.
+    """Return a certificate of the conditions for predictions and means in [low, high]
+    and rewards in [0, 1], or only 0 and 1.
 
     A loss with a formula (+ - * / **, log, exp, sqrt; no comparisons) is proved by
-    exact algebra and interval arithmetic over n cells. Any other is checked on a grid
-    of n cells, and `holds` stays False.
+    exact algebra and interval arithmetic over n cells. Any other loss is only checked
+    on a grid of n cells, and `holds` stays False.
 
     >>> from oddsmith.core.losses import square_loss
     >>> found = certify(square_loss)
@@ -228,7 +229,7 @@ def certify(
     reason = attempt.reason
     if proof is not None and rewards == "unit" and not proof.any_reward:
         proof = None
-        reason = "it is proved for rewards 0 and 1 alone (binary)"
+        reason = "it is proved only for rewards 0 and 1 (binary)"
     if proof is not None:
         return Certificate(
             loss,
@@ -294,7 +295,7 @@ def _refuted(
 
 
 def _counterexample(condition: str, loss: Loss, f: float, g: float) -> Counterexample:
-    """The counterexample at this mean and prediction, in floating point."""
+    """Return the counterexample at this mean and prediction, in floating point."""
     points = np.array([f, g])
     losses_one = loss_values(loss, points, 1.0)
     losses_zero = loss_values(loss, points, 0.0)
@@ -310,7 +311,7 @@ _BETWEEN = tuple(k / 8 for k in range(9))  # rewards to test
 
 
 def _broken_between(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
-    """C1 for rewards between 0 and 1: the reward has two values, or one, and some
+    """Check C1 for rewards between 0 and 1: the reward has two values, or one, and some
     prediction is better than their mean."""
     low = float(grid[0])
     high = float(grid[-1])
@@ -347,8 +348,8 @@ def _broken_between(loss: Loss, grid: Array, scale: float) -> Counterexample | N
 def _largest_break(
     condition: str, f: Array, g: Array, violation: Array, moments: "_Moments"
 ) -> Counterexample:
-    """The counterexample at the mean (row) and prediction (column) of the largest
-    violation."""
+    """Return the counterexample at the mean (row) and prediction (column) with the
+    largest violation."""
     worst = int(violation.argmax())
     i, j = np.unravel_index(worst, violation.shape)
     first = float(moments.first[i, j])
@@ -357,8 +358,8 @@ def _largest_break(
 
 
 def _off_centre(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
-    """C1 next to the diagonal: f l1'(f) + (1-f) l0'(f) must be 0, or a prediction
-    beside the truth is better."""
+    """Check C1 next to the diagonal: f l1'(f) + (1-f) l0'(f) must be 0, or a prediction
+    beside the true mean is better."""
     low = float(grid[0])
     high = float(grid[-1])
     ends = grid[:-1] + grid[1:]
@@ -387,8 +388,8 @@ def _off_centre(loss: Loss, grid: Array, scale: float) -> Counterexample | None:
 def _jump(
     loss: Loss, grid: Array, l1: Array, l0: Array, scale: float
 ) -> Counterexample | None:
-    """C4 at a jump of the loss: on its two sides E lhat is nearly 0 and E lhat² is
-    not."""
+    """Check C4 at a jump of the loss, where E lhat is nearly 0 on both sides and E
+    lhat² is not."""
     mass = np.diff(l0) - np.diff(l1)
     for cell in np.argsort(-mass)[:8]:
         a = float(grid[cell])
@@ -412,7 +413,7 @@ def _jump(
 
 
 def _infinite(grid: Array, l1: Array, l0: Array) -> Counterexample | None:
-    """C3 needs bounded shifted losses."""
+    """Check C3, which needs bounded shifted losses."""
     for values in (l1, l0):
         infinite = np.isinf(values)
         if infinite.any():
@@ -430,8 +431,8 @@ class _Moments(NamedTuple):
 
 
 def _moments(grid: Array, l1: Array, l0: Array) -> _Moments:
-    """E lhat and E lhat² for every mean f (rows) and prediction g (columns) of the
-    grid."""
+    """Return E lhat and E lhat² for every mean f (rows) and prediction g (columns) of
+    the grid."""
     f = grid[:, None]
     d1 = l1[None, :] - l1[:, None]
     d0 = l0[None, :] - l0[:, None]
@@ -442,8 +443,8 @@ def _moments(grid: Array, l1: Array, l0: Array) -> _Moments:
 
 
 def _broken(grid: Array, moments: _Moments, scale: float) -> Counterexample | None:
-    """The worst violation of C1 on the grid, or else a point where E lhat = 0 < E
-    lhat², which breaks C4."""
+    """Return the worst violation of C1 on the grid, otherwise a point with E lhat = 0 <
+    E lhat², which violates C4."""
     first, second = moments
     if first.min() < -_TOLERANCE * scale:
         return _largest_break("C1", grid, grid, -first, moments)

@@ -44,7 +44,7 @@ class Coefficient(NamedTuple):
 
 
 def loss_name(loss: Loss | str) -> str:
-    """ "square" or "log" for those losses (scaled or not), else "own"."""
+    """Return "square" or "log" for these losses (scaled or not), otherwise "own"."""
     function = loss_function(loss)
     plain = function
     if isinstance(function, Scaled):
@@ -67,8 +67,8 @@ def loss_function(loss: Loss | str) -> Loss:
 
 
 def ratio_constant(v: float) -> float:
-    """c(V) = V² / (e^{-V} + V - 1): E lhat² <= c(V) kl whenever lhat <= V (theory 3.1);
-    c(0) = 2.
+    """Return c(V) = V² / (e^{-V} + V - 1). E lhat² <= c(V) kl whenever lhat <= V
+    (docs/math 3.1); c(0) = 2.
 
     >>> round(ratio_constant(1.0), 6)
     2.718282
@@ -77,7 +77,7 @@ def ratio_constant(v: float) -> float:
 
 
 def _phi(v: float) -> float:
-    """(e^{-v} + v - 1)/v², by its series where the difference would lose digits."""
+    """Return (e^{-v} + v - 1)/v², by its series if the difference would lose digits."""
     if abs(v) < 1e-2:
         return sum((-v) ** k / factorial(k + 2) for k in range(7))
     return (expm1(-v) + v) / v**2
@@ -86,11 +86,11 @@ def _phi(v: float) -> float:
 def kappa2(
     loss: Loss | str, *, beta: float | None = None, low: float = 0.0, high: float = 1.0
 ) -> float:
-    """The smallest kappa_2 with E lhat² <= kappa_2 E lhat (C4): tight, for predictions
-    in [low, high].
+    """Return the smallest kappa_2 with E lhat² <= kappa_2 E lhat (C4), which is tight
+    for predictions in [low, high].
 
-    Square: max (g-f)² + 4f(1-f), 4/3 on [0, 1]. Log, normalised by beta:
-    c(beta/2)/beta.
+    For square loss it is max (g-f)² + 4f(1-f), 4/3 on [0, 1]. For log loss divided by
+    beta it is c(beta/2)/beta.
 
     >>> round(kappa2("square"), 6), round(kappa2("log", beta=2.0), 6)
     (1.333333, 1.359141)
@@ -108,7 +108,7 @@ def kappa2(
                 f"normalisation; got {beta}"
             )
         check_range(low, high)
-        # values of g at the top and at the bottom of the range
+        # Values of g at the top and at the bottom of the range.
         upper = _square_kappa2(low, high)
         lower = _square_kappa2(1 - high, 1 - low)
         return max(upper, lower)
@@ -120,12 +120,13 @@ def kappa2(
         number("beta", beta, low=0, high=inf, open_low=True)
         return ratio_constant(beta / 2) / beta
     raise InvalidInput(
-        "kappa2 is known for square and log loss; certify(loss) finds it for your own"
+        "kappa2 is known only for square and log loss; use certify(loss) for your own"
     )
 
 
 def _square_kappa2(low: float, high: float) -> float:
-    """(high - f)² + 4f(1-f), concave in f, at its best f in [low, high]."""
+    """Return (high - f)² + 4f(1-f), which is concave in f, at its best f in [low,
+    high]."""
     best = (2 - high) / 3
     f = min(max(best, low), high)
     distance = high - f
@@ -133,8 +134,8 @@ def _square_kappa2(low: float, high: float) -> float:
 
 
 def beta(predictions: npt.ArrayLike) -> float:
-    """2V, twice the largest |ln f_i/f_j| or |ln (1-f_i)/(1-f_j)| between experts (…, N,
-    K): the beta of log loss.
+    """Return 2V, twice the largest |ln f_i/f_j| or |ln (1-f_i)/(1-f_j)| between experts
+    (…, N, K): the beta of log loss.
 
     >>> round(beta([[[0.5, 0.9]], [[0.25, 0.9]]]), 6)
     0.0
@@ -161,15 +162,15 @@ def beta(predictions: npt.ArrayLike) -> float:
 
 
 def kappa1_averaged(n_arms: int, gamma: float) -> float:
-    """kappa~_1 = sqrt(K/γ + K(K-1)/(K-γ)), in units of the squared gap: tight, averaged
-    over the posterior (3.2)."""
+    """Return kappa~_1 = sqrt(K/γ + K(K-1)/(K-γ)), in units of the squared gap: tight,
+    averaged over the posterior (3.2)."""
     others = n_arms * (n_arms - 1) / (n_arms - gamma)
     return sqrt(n_arms / gamma + others)
 
 
 def lemma1(kappa2: float, b: float = 1.0) -> Coefficient:
-    """The paper's choice, eta = 1/(2(e-2)kappa_2) and c = eta/2, with eta cut to 1/b
-    where lhat >= -b needs it (E4)."""
+    """Return the paper's choice, eta = 1/(2(e-2)kappa_2) and c = eta/2, with eta cut to
+    1/b if lhat >= -b requires it (erratum 4)."""
     best = 1 / (2 * E2 * kappa2)
     eta = min(best, 1 / b)
     shrunk = 1 - E2 * eta * kappa2
@@ -177,20 +178,20 @@ def lemma1(kappa2: float, b: float = 1.0) -> Coefficient:
 
 
 def c_log(eta: float) -> float:
-    """c(eta) = 2 eta (1 - eta) for log loss, in units of the squared gap; no beta
-    (3.3). Best at eta = 1/2: c = 1/2."""
+    """Return c(eta) = 2 eta (1 - eta) for log loss, in units of the squared gap and
+    without beta (3.3). The best is c = 1/2 at eta = 1/2."""
     return 2 * eta * (1 - eta)
 
 
 def c_square(eta: float) -> float:
-    """1 - exp(-eta(1 - eta/2)), proved for square loss by Hoeffding's lemma; at eta = 1
-    the proved 0.46 is better."""
+    """Return 1 - exp(-eta(1 - eta/2)), proved for square loss by Hoeffding's lemma. At
+    eta = 1 the proved 0.46 is better."""
     return -expm1(-eta * (1 - eta / 2))
 
 
 def best_gamma(b: float, t: float) -> float:
-    """The gamma in [0, 1] that minimises (1-γ) B/√γ + γ T' (3.6): u³ + u = 2T'/B with
-    u = γ^{-1/2}, in closed form."""
+    """Return the gamma in [0, 1] that minimises (1-γ) B/√γ + γ T' (3.6): u³ + u = 2T'/B
+    with u = γ^{-1/2}, in closed form."""
     if b == 0:
         return 0.0
     if t <= b:

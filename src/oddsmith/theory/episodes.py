@@ -1,8 +1,8 @@
-"""Regret bounds for episodes (theory 8.5): with one step and G = K each is its twin for
-decisions.
+"""Regret bounds for episodes (docs/math 8.5). With one step and G = K each equals the
+corresponding bound for decisions.
 
-Regret is over n episodes of H steps, against the best policy of the world; a bound
-above H n says nothing and is cut.
+Regret is over n episodes of H steps, relative to the optimal policy of the world. A
+bound above H n carries no information and is cut.
 """
 
 from math import inf, sqrt
@@ -38,12 +38,12 @@ def episode_policies(
     n_states: int | None = None,
     off: int = 1,
 ) -> float:
-    """G - `off`, the policies that must be told apart: those of the models, or S K
-    (H+1)(2H+1)/3 by cells (8.4).
+    """Return G - `off`, the number of policies that must be distinguished: those of the
+    models, or S K (H+1)(2H+1)/3 by cells (8.4).
 
-    G is the number of distinct policies among the models, restricted to what can be
-    reached. The smaller one counts where both are known; with one step there are K
-    policies at most.
+    G is the number of distinct policies among the models, restricted to reachable
+    states. If both are known, the smaller one counts; with one step there are at most K
+    policies.
 
     >>> (
     ...     episode_policies(horizon=1, n_actions=5),
@@ -73,7 +73,7 @@ def episode_policies(
 def _coverage(
     horizon: int, n_actions: int, policies: int | None, explore: str
 ) -> float:
-    """How many members share the exploration: K^H sequences of actions, or the G
+    """Return how many members share the exploration: K^H sequences of actions, or the G
     policies."""
     if explore not in ("uniform", "policies"):
         raise InvalidInput(f"explore must be uniform or policies; got {explore!r}")
@@ -81,7 +81,7 @@ def _coverage(
         return float(n_actions) ** horizon
     if policies is None:
         raise InvalidInput(
-            "policies must be given where they share the exploration; got none"
+            "policies must be given if they share the exploration; got none"
         )
     return float(policies)
 
@@ -97,14 +97,14 @@ def episode_bound(
     gamma: float = 0.0,
     explore: str = "uniform",
 ) -> Bound:
-    """The regret of generalised posterior sampling with η = 1/2 and this γ (8.5, row 1;
-    twin: theory 3.5).
+    """Return the regret of generalised posterior sampling with η = 1/2 and this γ (8.5,
+    row 1; corresponds to 3.5).
 
         (1-γ) √2 H [sqrt((G-1) n L/(1-γ))
                     + min(sqrt(C n L/γ), sqrt(n (1-p)/((1-γ) p)))]
         + γ H n (1 - 1/C)
 
-    C is K^H, or G where the policies share the exploration.
+    C is K^H, or G if the policies share the exploration.
 
     >>> round(
     ...     episode_bound(
@@ -135,7 +135,7 @@ class _Exploration(NamedTuple):
     cover: float
 
     def terms(self, log_prior: float, doubt: float) -> dict[str, float]:
-        """The terms of the sum, for L and the mean of sqrt((1-p)/p)."""
+        """Return the terms of the sum, for L and the mean of sqrt((1-p)/p)."""
         n = self.episodes
         share = 1 - 1 / self.cover
         explored = self.horizon * n * share
@@ -169,10 +169,10 @@ def episode_bayes_bound(
     gamma: float = 0.0,
     explore: str = "uniform",
 ) -> Bound:
-    """The same where the truth is drawn from p* and the prior is p: L becomes H(p*) +
-    KL(p*, p) (8.5, last row).
+    """Return the same bound if the right model is drawn from p* and the prior is p:
+    H(p*) + KL(p*, p) replaces L (8.5, last row).
 
-    Where nothing explores sqrt((1-p)/p) becomes Σ_i p*_i sqrt((1-p_i)/p_i).
+    Without exploration, Σ_i p*_i sqrt((1-p_i)/p_i) replaces sqrt((1-p)/p).
 
     >>> problem = {"horizon": 3, "n_actions": 2, "episodes": 1000, "policies": 2}
     >>> round(episode_bayes_bound([0.5, 0.5], [0.9, 0.1], **problem).bound, 1)
@@ -205,8 +205,8 @@ def episode_feelgood_bound(
     policies: int | None = None,
     n_states: int | None = None,
 ) -> Bound:
-    """2 H sqrt((G + 1/4) n L) with η = 1/4, γ = 0 and λ = sqrt(L/(n H² (G + 1/4)))
-    (8.5, row 2; twin: 5.1).
+    """Return 2 H sqrt((G + 1/4) n L) with η = 1/4, γ = 0 and λ = sqrt(L/(n H² (G +
+    1/4))) (8.5, row 2; corresponds to 5.1).
 
     `gamma` is λ, the policy's `optimism`.
 
@@ -242,10 +242,10 @@ def posterior_sampling_bound(
     policies: int | None = None,
     truth: int | None = None,
 ) -> Bound:
-    """H sqrt(G Ent(p) n/2), the Bayes regret of posterior sampling (η = 1, γ = 0) under
-    its prior p (8.5; twin: 9.2).
+    """Return H sqrt(G Ent(p) n/2), the Bayes regret of posterior sampling (η = 1, γ =
+    0) under its prior p (8.5; corresponds to 9.2).
 
-    With `truth`, the number of the true model: divided by its prior probability.
+    With `truth`, the number of the right model, it is divided by its prior probability.
 
     >>> round(
     ...     posterior_sampling_bound(

@@ -1,9 +1,9 @@
 """Losses as formulas: read from text or traced through a Python function, then
 evaluated over intervals or over rational functions.
 
-A number means the simplest fraction that rounds to it: 0.1 is one tenth. What cannot be
-traced (comparisons, clipping, `abs`, tables) has no formula, and nothing is proved
-about it.
+A number means the simplest fraction that rounds to it: 0.1 is one tenth. Code that
+cannot be traced (comparisons, clipping, `abs`, tables) has no formula, so nothing is
+proved about it.
 """
 
 import ast
@@ -26,7 +26,7 @@ __all__ = ["Dual", "Expression", "Formula", "FormulaLoss", "parse_loss", "trace_
 class Expression:
     """A node of a formula: a number, the prediction g, the reward r, or an operation.
 
-    It stands in for a number while a loss is traced. Whatever would need its value
+    It replaces a number while a loss is traced. An operation that would need its value
     raises `TypeError`.
     """
 
@@ -113,8 +113,8 @@ class Expression:
         """Evaluate the formula for these values; `lift` converts a number to their
         type.
 
-        Arrays are quantities, and so is whatever has + - * / and the methods `power`,
-        `sqrt`, `exp` and `log`.
+        Arrays can be used, and any type with + - * / and the methods `power`, `sqrt`,
+        `exp` and `log`.
         """
         if self.kind == "number":
             return lift(self.number)
@@ -172,7 +172,7 @@ def _node(value: Any) -> Expression:
 
 
 def _simplest(value: float) -> Fraction:
-    """A fraction with few digits that rounds to this number."""
+    """Return a fraction with few digits that rounds to this number."""
     exact = Fraction(value)
     for digits in range(1, 17):
         simple = exact.limit_denominator(10**digits)
@@ -214,23 +214,23 @@ class Dual:
         return Dual(ratio, slope)
 
     def power(self, exponent: int) -> "Dual":
-        """The whole power."""
+        """Return the integer power."""
         power = self.value.power(exponent - 1)
         slope = self.slope * power * exponent
         return Dual(self.value.power(exponent), slope)
 
     def sqrt(self) -> "Dual":
-        """The square root."""
+        """Return the square root."""
         root = self.value.sqrt()
         return Dual(root, self.slope / (root * 2))
 
     def exp(self) -> "Dual":
-        """The exponential."""
+        """Return the exponential."""
         value = self.value.exp()
         return Dual(value, value * self.slope)
 
     def log(self) -> "Dual":
-        """The logarithm."""
+        """Return the logarithm."""
         return Dual(self.value.log(), self.slope / self.value)
 
 
@@ -320,10 +320,10 @@ class Formula:
 
 
 def trace_loss(loss: Loss) -> Formula | None:
-    """Return the formula of a loss by calling it with symbols; None if that fails.
+    """Return the formula of a loss by calling it with symbols, or None if that fails.
 
-    The function must do with symbols what it does with numbers; at some hundred points
-    this is checked.
+    The function must do the same with symbols as with numbers, which is checked at a
+    few hundred points.
     """
     if isinstance(loss, Scaled):
         inner = trace_loss(loss.loss)
@@ -346,7 +346,7 @@ def _trace(loss: Any) -> Formula | None:
     try:
         return Formula.of(_node(loss(_G, _R)))
     except Exception:
-        # user code may accept numbers only: try an expression for the reward alone
+        # User code may accept only numbers: try an expression for the reward alone.
         pass
     try:
         zero = _node(loss(_G, 0.0))

@@ -1,8 +1,8 @@
-"""Rational functions with exact coefficients, and roots, logarithms and exponentials as
-further variables: whether a formula is identically zero.
+"""Rational functions with exact coefficients, in which roots, logarithms and
+exponentials are additional variables, to decide whether a formula is identically zero.
 
-`Ratio.is_zero` is a proof: a polynomial whose coefficients all cancel is zero, whatever
-its variables stand for. Where it says no, the formula may still be zero.
+`Ratio.is_zero` is a proof: a polynomial whose coefficients all cancel is zero for any
+values of its variables. If it returns False, the formula may still be zero.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ __all__ = ["Field", "Ratio", "TooLarge"]
 Monomial: TypeAlias = tuple[tuple[int, int], ...]
 Polynomial: TypeAlias = dict[Monomial, Fraction]
 
-# maximum terms of a product before collecting like terms; more would be too slow
+# Maximum terms of a product before collecting like terms; more would be too slow.
 _TERMS = 20_000
 _ONE: Polynomial = {(): Fraction(1)}
 
@@ -41,13 +41,13 @@ class Field:
         return Ratio(self, top, _ONE)
 
     def variable(self, square: "Ratio | None" = None) -> "Ratio":
-        """A new variable; with `square`, a root of it."""
+        """Return a new variable, or with `square` a root of it."""
         self.squares.append(square)
         number = len(self.squares) - 1
         return Ratio(self, {((number, 1),): Fraction(1)}, _ONE)
 
     def atom(self, kind: str, of: "Ratio") -> "Ratio":
-        """The variable that stands for this function of `of`."""
+        """Return the variable that represents this function of `of`."""
         top = sorted(of.top.items())
         bottom = sorted(of.bottom.items())
         key = (kind, f"{top}/{bottom}")
@@ -61,7 +61,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """top / bottom, polynomials in the variables of a field."""
+    """The quotient top / bottom of two polynomials in the variables of a field."""
 
     field: Field
     top: Polynomial
@@ -96,7 +96,7 @@ class Ratio:
         return self * Ratio(self.field, other.bottom, other.top)
 
     def power(self, exponent: int) -> "Ratio":
-        """The whole power."""
+        """Return the integer power."""
         if exponent < 0:
             return self.field.number(1) / self.power(-exponent)
         result = self.field.number(1)
@@ -105,20 +105,20 @@ class Ratio:
         return result
 
     def sqrt(self) -> "Ratio":
-        """A variable whose square this is."""
+        """Return a variable whose square this is."""
         return self.field.atom("sqrt", self)
 
     def exp(self) -> "Ratio":
-        """A variable for the exponential of this."""
+        """Return a variable for the exponential of this."""
         return self.field.atom("exp", self)
 
     def log(self) -> "Ratio":
-        """A variable for the logarithm of this."""
+        """Return a variable for the logarithm of this."""
         return self.field.atom("log", self)
 
     @property
     def is_zero(self) -> bool:
-        """Whether the top cancels, once squares of roots are replaced."""
+        """Return whether the top cancels after replacing squares of roots."""
         top = self.top
         for variable in reversed(range(len(self.field.squares))):
             square = self.field.squares[variable]
@@ -127,8 +127,8 @@ class Ratio:
         return not top
 
     def coefficients(self) -> tuple[list[Fraction], list[Fraction]] | None:
-        """Top and bottom by powers of the first variable, lowest first; None where
-        another variable occurs."""
+        """Return top and bottom by powers of the first variable, lowest first, or None
+        if another variable occurs."""
         both = [*self.top, *self.bottom]
         if any(name for monomial in both for name, _ in monomial):
             return None
@@ -173,7 +173,7 @@ def _degree(polynomial: Mapping[Monomial, Fraction], variable: int) -> int:
 
 
 def _with_square(top: Polynomial, variable: int, square: Ratio) -> Polynomial:
-    """The polynomial times the square's bottom, with s² replaced by its top."""
+    """Return the polynomial times the square's bottom, with s² replaced by its top."""
     low: Polynomial = {}
     high: Polynomial = {}
     for monomial, factor in top.items():

@@ -1,11 +1,11 @@
 """Intervals of real numbers with outward rounding, elementwise over arrays: the
 arithmetic of the proofs in `theory/proofs.py`.
 
-Trusted is IEEE 754: + - * / and the square root of doubles are correctly rounded, so
-one step of `nextafter` outwards contains the exact result. The exponential is a Taylor
-polynomial with its remainder, the logarithm is checked against that exponential; the
-errors of the machine's own `exp` and `log` do not matter. An operation outside its
-domain gives NaN, which no comparison calls proved.
+The code relies on IEEE 754: + - * / and the square root of doubles are correctly
+rounded, so one step of `nextafter` outwards contains the exact result. The exponential
+is a Taylor polynomial with its remainder, and the logarithm is checked against that
+exponential, so errors of the machine's own `exp` and `log` do not matter. An operation
+outside its domain gives NaN, which no comparison accepts as proved.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _LARGEST = 700.0  # beyond this, exp is rounded to infinity, and below minus thi
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """[lo, hi], elementwise; NaN where undefined.
+    """Intervals [lo, hi], elementwise; NaN if undefined.
 
     >>> third = Interval.of(Fraction(1, 3))
     >>> bool(third.lo < third.hi), bool((third * 3).lo <= 1 <= (third * 3).hi)
@@ -105,7 +105,7 @@ class Interval:
         return Interval.of(other) / self
 
     def power(self, exponent: int) -> "Interval":
-        """The whole power; of an even one no value is below 0."""
+        """Return the integer power; an even power is never below 0."""
         if exponent < 0:
             return 1 / self.power(-exponent)
         if exponent % 2:
@@ -121,8 +121,8 @@ class Interval:
         return Interval(np.maximum(result.lo, 0.0), result.hi)
 
     def sqrt(self) -> "Interval":
-        """The square root, where all of the interval is above 0: it has a slope
-        there."""
+        """Return the square root if the whole interval is above 0, where it has a
+        slope."""
         with np.errstate(invalid="ignore"):
             low = _down(np.sqrt(self.lo))
             high = _up(np.sqrt(self.hi))
@@ -130,13 +130,13 @@ class Interval:
         return root._where(self.lo > 0)
 
     def exp(self) -> "Interval":
-        """The exponential; its ends are those of the interval's."""
+        """Return the exponential, whose ends are those of the interval's ends."""
         low = _exp(self.lo).lo
         high = _exp(self.hi).hi
         return Interval(low, high)
 
     def log(self) -> "Interval":
-        """The logarithm, where all of the interval is above 0."""
+        """Return the logarithm if the whole interval is above 0."""
         positive = self.lo > 0
         low = _log(np.where(positive, self.lo, 1.0))
         high = _log(np.where(positive, self.hi, 1.0))
@@ -175,7 +175,7 @@ def _up(x: Array) -> Array:
 
 
 def _hull(values: list[Array]) -> Interval:
-    """The narrowest interval around all of these results, rounded outwards."""
+    """Return the narrowest interval around all of these results, rounded outwards."""
     arrays = np.broadcast_arrays(*values)
     low = np.minimum.reduce(arrays)
     high = np.maximum.reduce(arrays)
@@ -183,10 +183,10 @@ def _hull(values: list[Array]) -> Interval:
 
 
 def _exp(x: Array) -> Interval:
-    """exp(x) = 2^k exp(r), r = x - k ln 2, with 15 terms of the series.
+    """Return exp(x) = 2^k exp(r), r = x - k ln 2, with 15 terms of the series.
 
-    The remainder is below |r|^15 e^|r|/15!, and |r| <= ln 2/2 plus rounding: 1e-18 is
-    more.
+    The remainder is below |r|^15 e^|r|/15! with |r| <= ln 2/2 plus rounding, which is
+    below 1e-18.
     """
     undefined = np.isnan(x)
     defined = np.where(undefined, 0.0, x)
@@ -198,7 +198,7 @@ def _exp(x: Array) -> Interval:
     for n in reversed(range(_TERMS)):
         series = series * rest + Fraction(1, factorial(n))
     series = series + _REMAINDER
-    # exact, because 2^±1010 is a normal float
+    # Exact, because 2^±1010 is a normal float.
     scale = np.ldexp(1.0, k.astype(np.int64))
     series_low = _down(series.lo * scale)
     series_high = _up(series.hi * scale)
@@ -208,7 +208,8 @@ def _exp(x: Array) -> Interval:
 
 
 def _log(x: Array) -> Interval:
-    """ln x = y + ln z, z = x e^-y, for y near ln x; 1 - 1/z <= ln z <= z - 1."""
+    """Return ln x = y + ln z, z = x e^-y, for y near ln x, using 1 - 1/z <= ln z <= z -
+    1."""
     known = np.isfinite(x)
     finite = np.where(known, x, 1.0)
     y = np.log(finite)

@@ -1,5 +1,5 @@
-"""A loss in numbers: its values and slopes, its weight w = l0' - l1', and the
-exponential-moment constant c(eta)."""
+"""Numerical properties of a loss: its values and slopes, its weight w = l0' - l1', and
+the exponential-moment constant c(eta)."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ _NEAR = 1e-4
 
 
 def loss_values(loss: Loss, grid: Array, reward: float) -> Array:
-    """The losses of the predictions on the grid, checked."""
+    """Return the checked losses of the predictions on the grid."""
     try:
         values: Array = np.asarray(loss(grid, reward), dtype=np.float64)
     except Exception as error:  # report any exception of a user's loss as one sentence
@@ -43,8 +43,8 @@ def loss_values(loss: Loss, grid: Array, reward: float) -> Array:
 
 
 def slopes(loss: Loss, points: Array, low: float, high: float) -> tuple[Array, Array]:
-    """Derivatives of l1 and l0 by differences over 2e-6 of the range, one-sided at its
-    ends."""
+    """Return the derivatives of l1 and l0 by differences over 2e-6 of the range,
+    one-sided at its ends."""
     step = 1e-6 * (high - low)
     left = np.maximum(points - step, low)
     right = np.minimum(points + step, high)
@@ -63,8 +63,8 @@ def weight_at(loss: Loss, grid: Array) -> Array:
 
 
 def least_ratio(loss: Loss, low: float, high: float, eta: float) -> float:
-    """inf over f, g of (1 - rho)/(f-g)²: the diagonal's limit, and a grid refined where
-    it is least."""
+    """Return inf over f, g of (1 - rho)/(f-g)², from the limit at the diagonal and a
+    grid refined around its minimum."""
     grid = np.linspace(low, high, 201)
     weight = weight_at(loss, grid)
     rate = eta * weight
@@ -72,7 +72,7 @@ def least_ratio(loss: Loss, low: float, high: float, eta: float) -> float:
     on_diagonal = rate / 2 - variance / 2
     best = float(on_diagonal.min())
     if best <= 0 or weight.min() <= VANISHING * weight.max():
-        # eta is above its critical value, or w is 0 somewhere
+        # Eta is above its critical value, or w is 0 somewhere.
         return min(best, 0.0)
     ratio = _ratio(loss, eta, high)
     values = ratio(grid[:, None], grid[None, :])
@@ -89,7 +89,7 @@ def least_ratio(loss: Loss, low: float, high: float, eta: float) -> float:
 def _descend(
     ratio: Callable[[Real, Real], Array], f: float, g: float, span: tuple[float, float]
 ) -> float:
-    """The least value near (f, g): along f, along g, and again."""
+    """Return the smallest value near (f, g) by alternating searches along f and g."""
     from scipy.optimize import minimize_scalar
 
     low, high = span
@@ -116,8 +116,8 @@ def _descend(
 
 
 def _ratio(loss: Loss, eta: float, high: float) -> Callable[[Real, Real], Array]:
-    """(1 - E exp(-eta lhat))/(f-g)²; nearer to the diagonal than 1e-4, where floats are
-    0/0, its value there."""
+    """Return (1 - E exp(-eta lhat))/(f-g)². Closer to the diagonal than 1e-4, where
+    floats would give 0/0, use the value at the diagonal."""
 
     def ratio(f: Real, g: Real) -> Array:
         mean = np.asarray(f, dtype=np.float64)

@@ -1,9 +1,9 @@
 """Proofs of the conditions C1 to C4 and of c(eta) for losses that are formulas, by
 exact algebra and interval arithmetic (docs/math 4.1).
 
-Exact algebra shows that the loss has Savage's form, interval arithmetic over cells that
-its weight is positive, and branch and bound over pairs of mean and prediction that
-1 - E exp(-eta lhat) >= c (f-g)².
+Exact algebra shows that the loss has Savage's form. Interval arithmetic over cells
+shows that its weight is positive. Branch and bound over pairs of mean and prediction
+shows that 1 - E exp(-eta lhat) >= c (f-g)².
 """
 
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from oddsmith.theory.intervals import Interval
 
 __all__ = ["Attempt", "Proof", "prove"]
 
-# maximum number of cells for the range of predictions before giving up the proof
+# Maximum number of cells for the range of predictions before giving up the proof.
 _CELLS = 40_000
 _THINNEST = 1e-12  # smallest cell as a share of the range
 _BOXES = 12_000  # maximum number of boxes (mean, prediction) before trying a smaller c
 _BLOCK = 4096  # boxes per block, so that a block stays in the cache
-# try to prove these shares of the estimated c, largest first
+# Try to prove these shares of the estimated c, largest first.
 _SHARES = (0.999, 0.98, 0.8)
-# covers the rounding of about twelve sums and products of positive numbers
+# Covers the rounding of about twelve sums and products of positive numbers.
 _SLACK = 1 + 1e-12
 
 
@@ -64,7 +64,7 @@ class Proof:
         return float(max(fall.hi, rise.hi))
 
     def kappa2(self) -> float:
-        """An upper bound of E lhat²/E lhat: the largest over cells of mean and
+        """Return an upper bound of E lhat²/E lhat: the largest over cells of mean and
         prediction."""
         rows = self.edges[:, None]
         columns = self.edges[None, :]
@@ -78,16 +78,16 @@ class Proof:
         return upper_kappa2(self.edges, first, area, self.weight.hi)
 
     def c(self, eta: float, estimate: float) -> float:
-        """A proved lower bound of c(eta), as close below the estimate as the search
-        gets; 0 if none is found."""
+        """Return a proved lower bound of c(eta), as close below the estimate as the
+        search gets, or 0 if none is found."""
         for share in _SHARES:
             if estimate > 0 and self.c_is_at_least(eta, share * estimate):
                 return share * estimate
         return max(self._simple_c(eta), 0.0)
 
     def _simple_c(self, eta: float) -> float:
-        """Hoeffding's lemma and a chord: (w_min/2) (1 - e^(-qm))/m, with q = eta (1 -
-        eta w_max/4) and m at least the largest E lhat."""
+        """Return a lower bound of c by Hoeffding's lemma and a chord: (w_min/2) (1 -
+        e^(-qm))/m, with q = eta (1 - eta w_max/4) and m at least the largest E lhat."""
         width = float(np.ptp(self.edges))
         quarter = Interval.of(eta) * self.w_max * 0.25
         rate = eta * (1 - quarter)
@@ -98,8 +98,8 @@ class Proof:
         return float((chord * self.w_min * 0.5).lo)
 
     def c_is_at_least(self, eta: float, c: float) -> bool:
-        """Whether branch and bound proves 1 - E exp(-eta lhat) >= c (f-g)² for all f
-        and g."""
+        """Return whether branch and bound proves 1 - E exp(-eta lhat) >= c (f-g)² for
+        all f and g."""
         lowest = self.edges[0]
         corners = np.linspace(lowest, self.edges[-1], 33)
         corners[-1] = self.edges[-1]
@@ -128,7 +128,8 @@ class Proof:
         return proved
 
     def _near_diagonal(self, boxes: Array, eta: float, c: float) -> Bools:
-        """(1 - rho)/d² >= c by Taylor's formula, to the fourth order of lhat = O(d)."""
+        """Prove (1 - rho)/d² >= c by Taylor's formula, to the fourth order of lhat =
+        O(d)."""
         f, g = _sides(boxes)
         d = g - f
         least = np.minimum(f.lo, g.lo)
@@ -164,8 +165,8 @@ class Proof:
         return proved
 
     def _away_from_diagonal(self, boxes: Array, eta: float, c: float) -> Bools:
-        """1 - rho - c d² >= 0 by its value at the middle and its slopes in the box, or
-        by its least terms."""
+        """Prove 1 - rho - c d² >= 0 from its value at the middle and its slopes in the
+        box, or from its smallest terms."""
         f, g = _sides(boxes)
         d = g - f
         won, lost = self._factors(f, g, eta)
@@ -194,8 +195,8 @@ class Proof:
     def _factors(
         self, f: Interval, g: Interval, eta: float
     ) -> tuple[Interval, Interval]:
-        """exp(-eta lhat) for reward 1, whose loss falls with the prediction, and for
-        reward 0, whose loss rises."""
+        """Return exp(-eta lhat) for reward 1, whose loss decreases in the prediction,
+        and for reward 0, whose loss increases."""
 
         def power(part: Expression, x: Array) -> Interval:
             def values(points: Interval) -> tuple[Interval, ...]:
@@ -216,8 +217,8 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """w = l0' - l1' over intervals of predictions: by automatic differentiation, and as
-    a fraction of polynomials where it is one."""
+    """w = l0' - l1' over intervals of predictions, by automatic differentiation, and as
+    a quotient of polynomials if it is one."""
 
     formula: Formula
     fraction: tuple[list[Fraction], list[Fraction]] | None
@@ -243,8 +244,8 @@ def _polynomial(coefficients: list[Fraction], x: Interval) -> Interval:
 
 
 class Attempt(NamedTuple):
-    """A proof, or why there is none, and perhaps a mean and a prediction at which C1
-    breaks for certain."""
+    """A proof, or the reason why there is none, and possibly a mean and a prediction
+    that certainly violate C1."""
 
     proof: Proof | None
     reason: str = ""
@@ -252,7 +253,7 @@ class Attempt(NamedTuple):
 
 
 def prove(formula: Formula | None, edges: Array) -> Attempt:
-    """A proof that a loss satisfies C1 to C4 between the first and last of these
+    """Prove that a loss satisfies C1 to C4 between the first and last of these
     edges."""
     if formula is None:
         return Attempt(None, "the loss is not a formula that can be traced")
@@ -267,8 +268,8 @@ def prove(formula: Formula | None, edges: Array) -> Attempt:
 
 
 def _savage(formula: Formula) -> tuple[bool, bool, Ratio]:
-    """Whether g l1'(g) + (1-g) l0'(g) = 0, whether the slope is affine in the reward,
-    and the weight l0' - l1'."""
+    """Return whether g l1'(g) + (1-g) l0'(g) = 0, whether the slope is affine in the
+    reward, and the weight l0' - l1'."""
     field = Field()
     g = field.variable()
     r = field.variable()
@@ -296,8 +297,8 @@ def _savage(formula: Formula) -> tuple[bool, bool, Ratio]:
 
 
 def _with_weight(form: "Weight", edges: Array, any_reward: bool) -> Attempt:
-    """Bounds of the weight in every cell, with more and more parts of those where it
-    may be 0 or is not known."""
+    """Bound the weight in every cell, subdividing the cells in which it may be 0 or is
+    not known."""
     cells = len(edges) - 1
     least = np.full(cells, np.inf)
     most = np.full(cells, -np.inf)
@@ -340,8 +341,8 @@ def _with_weight(form: "Weight", edges: Array, any_reward: bool) -> Attempt:
 
 
 def _off_centre(formula: Formula, edges: Array) -> tuple[float, float] | None:
-    """A mean at which a prediction beside it has a smaller expected loss, for
-    certain."""
+    """Return a mean at which a prediction beside it certainly has a smaller expected
+    loss."""
     widths = np.diff(edges)
     f = edges[:-1] + widths / 2
     mean = Interval(f, f)
@@ -375,7 +376,7 @@ def _values(part: Expression, x: Interval) -> Interval:
 
 
 def _slopes(part: Expression, x: Interval) -> Dual:
-    """The first derivative of a loss, and the second."""
+    """Return the first derivative of a loss, and the second."""
     nothing = Interval.of(0)
     zero = Dual(nothing, nothing)
 
@@ -392,7 +393,7 @@ def _slopes(part: Expression, x: Interval) -> Dual:
 def _once(
     function: Callable[[Interval], tuple[Interval, ...]], x: Interval
 ) -> tuple[Interval, ...]:
-    """A function of intervals, computed once for each that is different."""
+    """Compute a function of intervals once for each distinct interval."""
     pairs = x.lo + 1j * x.hi
     keys, places = np.unique(pairs, return_inverse=True)
     results = []
@@ -409,7 +410,7 @@ def _sides(boxes: Array) -> tuple[Interval, Interval]:
 
 
 def _reach(x: Interval) -> Interval:
-    """How far the ends are from the middle."""
+    """Return the distance between the ends and the middle."""
     distance = x - Interval.of(x.middle)
     return Interval(np.zeros_like(x.lo), distance.magnitude)
 
@@ -426,10 +427,10 @@ def _quarters(boxes: Array) -> Array:
 
 
 def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> float:
-    """An upper bound on M_1 + f(1-f) A²/M_1 over all cells of f and g: M_1 and |A| are
-    monotone in the interval between them.
+    """Return an upper bound on M_1 + f(1-f) A²/M_1 over all cells of f and g, where M_1
+    and |A| are monotone in the interval between f and g.
 
-    `first` and `area` are M_1 and |A| between two edges, `top` bounds the weight in
+    `first` and `area` are M_1 and |A| between two edges; `top` bounds the weight in
     each cell.
     """
     ends = edges * (1 - edges)
@@ -439,7 +440,7 @@ def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> floa
     variance = np.where(holds_half, 0.25, largest)
     cells = np.arange(len(edges) - 1)
     i, j = np.meshgrid(cells, cells, indexing="ij")
-    # the largest and the smallest distance between two cells
+    # The largest and the smallest distance between two cells.
     right = j >= i
     far_row = np.where(right, i, i + 1)
     far_column = np.where(right, j + 1, j)
@@ -462,7 +463,7 @@ def upper_kappa2(edges: Array, first: Interval, area: Array, top: Array) -> floa
 
 
 def _running_max(values: Array) -> Array:
-    """maximum of values[i … j] for all i <= j, as a matrix."""
+    """Return the maximum of values[i … j] for all i <= j, as a matrix."""
     n = len(values)
     table = np.broadcast_to(values, (n, n)).copy()
     table[np.tril_indices(n, -1)] = -np.inf

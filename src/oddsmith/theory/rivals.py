@@ -1,5 +1,5 @@
-"""Regret bounds of related algorithms over the same experts, for comparison (theory,
-section 5)."""
+"""Regret bounds of related algorithms over the same experts, for comparison (docs/math
+5)."""
 
 from math import log, sqrt
 
@@ -16,13 +16,13 @@ __all__ = [
     "squarecb_bound",
 ]
 
-# relative tolerance for the balance condition of regressor elimination
+# Relative tolerance for the balance condition of Regressor Elimination.
 BALANCE_SLACK = 1e-3
 
 
 def squarecb_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
-    """sqrt((K-1) T L) with Γ = 4 sqrt((K-1)T/L) and Vovk's or the Bayes mixture's
-    predictions (theory 5.2)."""
+    """Return sqrt((K-1) T L) with Γ = 4 sqrt((K-1)T/L) and Vovk's or the Bayes
+    mixture's predictions (docs/math 5.2)."""
     check_problem(n_arms, steps)
     log_prior = log_inverse(prior)
     gamma = 0.0
@@ -37,8 +37,8 @@ def squarecb_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
 def feelgood_bound(
     loss: AnyLoss = "log", *, n_arms: int, steps: float, prior: float
 ) -> Bound:
-    """2 sqrt(T L (K/(2c) + 1/4)) with λ = sqrt(L/(T(K/(2c)+1/4))), c = c(2 eta) (theory
-    5.1); `gamma` is λ."""
+    """Return 2 sqrt(T L (K/(2c) + 1/4)) with λ = sqrt(L/(T(K/(2c)+1/4))), c = c(2 eta)
+    (docs/math 5.1); `gamma` is λ."""
     check_problem(n_arms, steps)
     best = tight_coefficient(loss)  # in this theorem, 2 eta takes the place of eta
     log_prior = log_inverse(prior)
@@ -54,8 +54,8 @@ def feelgood_bound(
 
 
 def exp4_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
-    """sqrt(2 K T ln N) with eta = sqrt(2 ln N/(KT)) (theory 5.4): no expert need be
-    right, rewards may be anything."""
+    """Return sqrt(2 K T ln N) with eta = sqrt(2 ln N/(KT)) (docs/math 5.4). No expert
+    need be right, and rewards may be arbitrary."""
     check_problem(n_arms, steps)
     log_prior = log_inverse(prior)
     eta = sqrt(2 * log_prior / (n_arms * steps))
@@ -67,11 +67,11 @@ def exp4_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
 def regressor_elimination_bound(
     *, n_arms: int, steps: float, prior: float, confidence: float = 0.95
 ) -> Bound:
-    """4 sqrt(2/c) sqrt((1+ε) K T ln(N/δ)), the sharper threshold of theory 5.5 with c =
-    0.46, contexts i.i.d.
+    """Return 4 sqrt(2/c) sqrt((1+ε) K T ln(N/δ)), the sharper threshold of docs/math
+    5.5 with c = 0.46, for i.i.d. contexts.
 
-    ε is the solver's slack: the balance that is played may miss its condition by that
-    share, which stands where K does.
+    ε is the tolerance of the solver: the balanced distribution may violate its
+    condition by this share, which multiplies K.
     """
     check_problem(n_arms, steps)
     number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)

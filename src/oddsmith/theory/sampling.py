@@ -1,4 +1,4 @@
-"""Posterior sampling without optimism: its bounds and their limits (theory 9.1,
+"""Posterior sampling without optimism: its upper and lower bounds (docs/math 9.1,
 9.2)."""
 
 from math import inf, log, sqrt
@@ -15,17 +15,17 @@ from oddsmith.theory.coefficients import tight_coefficient
 
 __all__ = ["FLOOR", "better_bound", "sampling_floor", "thompson_bound"]
 
-# FLOOR · B^(1/3) T^(2/3) is a lower bound of the worst-case regret of GTS
+# FLOOR · B^(1/3) T^(2/3) is a lower bound of the worst-case regret of GTS.
 FLOOR = 0.146
 
 
 def sampling_floor(*, steps: float, prior: float) -> float:
-    """min(0.08 T, 0.146 B^(1/3) T^(2/3)): what GTS loses at least in the worst world of
-    two or more arms (9.1).
+    """Return min(0.08 T, 0.146 B^(1/3) T^(2/3)), a lower bound of the regret of GTS in
+    the worst world of two or more arms (9.1).
 
-    B = ln((1-p)/p) of the truth's prior. For every exploration γ_t that is fixed
-    in advance, square loss with η <= 1 or log loss with η <= 1/2. The theorem needs
-    B >= max(24, 2 ln T); elsewhere it says nothing, which is 0.
+    B = ln((1-p)/p) for the prior p of the right expert. The bound holds for every
+    exploration γ_t that is fixed in advance, for square loss with η <= 1 or log loss
+    with η <= 1/2. The theorem needs B >= max(24, 2 ln T); otherwise the result is 0.
 
     >>> (
     ...     round(sampling_floor(steps=2**16, prior=1e-12), 1),
@@ -46,8 +46,8 @@ def sampling_floor(*, steps: float, prior: float) -> float:
 
 
 def better_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
-    """The smaller of GTS's two bounds at log loss, η = 1/2: with tuned γ, and with γ =
-    0, which has 1/p (9.1).
+    """Return the smaller of GTS's two bounds at log loss, η = 1/2: with tuned γ, and
+    with γ = 0, which contains 1/p (9.1).
 
     The second is smaller for priors well above T^(-1/3).
 
@@ -64,10 +64,11 @@ def better_bound(*, n_arms: int, steps: float, prior: float) -> Bound:
 def thompson_bound(
     *, entropy: float, n_arms: int, steps: float, prior: float | None = None
 ) -> Bound:
-    """sqrt(K H T/2), the Bayes regret of Thompson sampling whose prior, of entropy H,
-    is right (9.2).
+    """Return sqrt(K H T/2), the Bayes regret of Thompson sampling with the right prior,
+    of entropy H (9.2).
 
-    With `prior`, that of a fixed truth: sqrt(K H T/2)/p. η = 1, γ = 0, log loss.
+    With `prior`, that of a fixed right expert, it is sqrt(K H T/2)/p. η = 1, γ = 0, log
+    loss.
 
     >>> from math import log
     >>> round(thompson_bound(entropy=log(2), n_arms=2, steps=1024).bound, 2)

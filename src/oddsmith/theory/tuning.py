@@ -24,7 +24,7 @@ __all__ = ["Tuning", "horizon_for", "prior_value", "tune"]
 
 
 class Tuning(NamedTuple):
-    """eta, and gamma: a number for a known horizon, else the scale a of gamma_t =
+    """eta, and gamma: a number for a known horizon, otherwise the scale a of gamma_t =
     min(1, a t^(-power))."""
 
     eta: float
@@ -42,8 +42,8 @@ def tune(
     constants: Constants = "tight",
     beta: float | None = None,
 ) -> Tuning:
-    """The eta and gamma of the best bound; without `steps`, the anytime schedule of
-    theory 3.8 (power 1/3).
+    """Return the eta and gamma of the best bound; without `steps`, the decreasing
+    schedule of docs/math 3.8 (power 1/3).
 
     >>> tuning = tune("log", n_arms=10, prior=0.01, steps=100_000)
     >>> tuning.eta, round(tuning.gamma, 4)
@@ -81,11 +81,11 @@ def prior_value(
     steps: float,
     true_prior: npt.ArrayLike | None = None,
 ) -> float:
-    """How much smaller the regret bound is under `better_prior`: numbers are the
-    truth's probability, vectors priors.
+    """Return how much smaller the regret bound is under `better_prior`. Numbers are
+    probabilities of the right expert, vectors are priors.
 
-    For vectors the truth is drawn from `true_prior` (from `better_prior` itself if
-    None).
+    For vectors, the right expert is drawn from `true_prior` (by default from
+    `better_prior`).
 
     >>> round(prior_value(0.01, 0.5, loss="log", n_arms=10, steps=10_000))
     1622
@@ -107,8 +107,8 @@ def prior_value(
 def horizon_for(
     regret_per_step: float, *, loss: AnyLoss, n_arms: int, prior: float
 ) -> int:
-    """The smallest number of steps after which the tuned bound per step is at most
-    `regret_per_step`.
+    """Return the smallest number of steps after which the tuned bound per step is at
+    most `regret_per_step`.
 
     >>> horizon_for(0.1, loss="log", n_arms=10, prior=0.01)
     535852

@@ -1,8 +1,7 @@
-"""Variants of the bound: high probability, delay, misspecification, switching truth,
-changing arms.
+"""Variants of the bound: high probability, delay, misspecification, a switching right
+expert, changing arms.
 
-All are the refined theorem (theory 3.4) with another number in the place of L =
-ln(1/p).
+All are the refined theorem (docs/math 3.4) with another number in place of L = ln(1/p).
 """
 
 from collections.abc import Sequence
@@ -49,8 +48,8 @@ def high_probability_bound(
     confidence: float,
     gamma: float | None = None,
 ) -> Bound:
-    """The conditional regret with probability `confidence`, for all T at once: L
-    becomes L + ln 1/(1-confidence)."""
+    """Return the conditional regret with probability `confidence`, for all T at once: L
+    + ln 1/(1-confidence) replaces L."""
     number("confidence", confidence, low=0, high=1, open_high=True)
     log_prior = log_inverse(prior) - log1p(-confidence)
     found = refined_bound(
@@ -78,11 +77,11 @@ def delay_bound(
     adversarial: bool = False,
     beta: float | None = None,
 ) -> Bound:
-    """Rewards that come `delay` steps late (theory 5.10).
+    """Return the bound if rewards come `delay` steps late (docs/math 5.10).
 
-    I.i.d. contexts: τ + (1-γ) sqrt(2KTL/(cγ)) + γT(K-1)/K, eta unchanged. Adversarial
-    contexts: L/c becomes exp(2 eta τ V) L/c(eta) with eta = min(best, 1/(2τV)) and V
-    the largest |lhat| (1 for square, beta/2 for log).
+    For i.i.d. contexts it is τ + (1-γ) sqrt(2KTL/(cγ)) + γT(K-1)/K with the same eta.
+    For adversarial contexts exp(2 eta τ V) L/c(eta) replaces L/c, with eta = min(best,
+    1/(2τV)) and V the largest |lhat| (1 for square loss, beta/2 for log loss).
     """
     number("delay", delay, low=0, high=inf)
     if delay == 0:
@@ -127,10 +126,10 @@ def misspecified_bound(
     error: float,
     gamma: float | None = None,
 ) -> Bound:
-    """Regret against the best policy when the best expert errs: L becomes L + eta · T ·
-    error (theory 5.8).
+    """Return the regret relative to the best policy if the best expert has an error: L
+    + eta · T · error replaces L (docs/math 5.8).
 
-    `error` is its mean E lhat against the truth on the drawn arms: squared error
+    `error` is its mean E lhat on the drawn arms, relative to the truth: squared error
     (square loss), kl (log loss).
     """
     number("error", error, low=0, high=inf)
@@ -157,8 +156,8 @@ def switching_bound(
     switches: int,
     gamma: float | None = None,
 ) -> Bound:
-    """The truth changes `switches` times, fixed share with alpha = m/(T-1) (theory
-    5.9); `applies` says alpha."""
+    """Return the bound if the right expert changes `switches` times, with fixed share
+    alpha = m/(T-1) (docs/math 5.9); `applies` states alpha."""
     check_problem(n_arms, steps)
     is_integer = isinstance(switches, int | np.integer)
     whole = is_integer and not isinstance(switches, bool)
@@ -195,8 +194,8 @@ def switching_bound(
 def changing_arms_bound(
     loss: AnyLoss, *, n_arms: Sequence[int], prior: float, gamma: npt.ArrayLike
 ) -> Bound:
-    """sqrt(Σ K_t/γ_t) sqrt(L/c) + Σ γ_t (K_t-1)/K_t for arm sets of sizes K_t and any
-    γ_t > 0 (theory 5.12)."""
+    """Return sqrt(Σ K_t/γ_t) sqrt(L/c) + Σ γ_t (K_t-1)/K_t for arm sets of sizes K_t
+    and any γ_t > 0 (docs/math 5.12)."""
     sizes = np.asarray(n_arms, dtype=np.float64)
     gammas = np.asarray(gamma, dtype=np.float64)
     is_line = sizes.ndim == 1 and sizes.size > 0

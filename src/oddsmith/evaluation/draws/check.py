@@ -1,5 +1,5 @@
-"""Test by betting: the wealth grows only if arms do not follow the logged
-propensities."""
+"""Test by betting whether arms follow the logged propensities: the wealth grows only if
+they do not."""
 
 from collections.abc import Sequence
 from math import exp, log
@@ -25,9 +25,9 @@ _BLOCK = 256  # rows between two starts of new bets
 _PIECE = 4096  # rows per block in memory
 _FIRST = 0.75  # share of the money for bets that start at the first row
 _LARGEST = log(np.finfo(np.float64).max)
-# report a learned mixture as the cause only if it leads by this log factor
+# Report a learned mixture as the cause only if it leads by this log factor.
 _AHEAD = log(1000)
-# largest p-value per grade of evidence
+# Largest p-value per grade of evidence.
 _GRADES: dict[EvidenceGrade, float] = {"decisive": 0.0001, "strong": 0.01, "some": 1.0}
 _CLAIMS: dict[EvidenceGrade, str] = {
     "decisive": "Arms do not follow the logged odds",
@@ -53,11 +53,11 @@ class _Winner(NamedTuple):
 class ServedReport(NamedTuple):
     """Result of the test after `n` rows.
 
-    `e_value` is the wealth of the bets after the last row (at most 1.8e308), `p_value`
-    is min(1, 1 / the largest so far, looked at every 16 rows); `caught` is p_value ≤
-    alpha, first after row `row`. `evidence` is "none" if not caught, else "some",
-    "strong" (p ≤ 0.01) or "decisive" (p ≤ 0.0001). `suspect` is the cause whose bets
-    won most, `strength` the share of rows that it bets on.
+    `e_value` is the wealth of the bets after the last row (at most 1.8e308), and
+    `p_value` is min(1, 1 / its largest value so far, checked every 16 rows). `caught`
+    is p_value ≤ alpha, first after row `row`. `evidence` is "none" if not caught,
+    otherwise "some", "strong" (p ≤ 0.01) or "decisive" (p ≤ 0.0001). `suspect` is the
+    cause whose bets have won most, and `strength` the share of rows on which these bet.
     """
 
     n: int
@@ -84,22 +84,23 @@ def served_as_logged(
     """Test by betting whether a share ε of the arms was not drawn from the logged
     propensities.
 
-    Against H0, that the arm is drawn from the logged odds p, the cause "it is drawn
-    from q" has the likelihood ratio
+    Against H0, that the arm is drawn from the logged propensities p, the cause "it is
+    drawn from q" has the likelihood ratio
 
         1 - ε + ε q(a) / p(a),
 
-    which has mean at most 1 for every q that is known before the draw. Causes, where
-    all odds are logged: an arm is forced or left out; the k-th likeliest arm is forced;
-    the previous arm, or an earlier random number, is used again; small odds or uniform
-    exploration are not served; odds are sharper, flatter, older, or of other arms than
-    logged; and mixtures that are learnt from earlier rows. With the drawn arm's odds
-    only: causes that need no more (docs/math, 6.4). There `floor`, odds that every
-    eligible arm is sure to have, adds arms and exploration that are left out.
+    whose mean is at most 1 for every q that is known before the draw. The causes, if
+    all propensities are logged: an arm is forced or left out; the k-th likeliest arm is
+    forced; the previous arm, or an earlier random number, is used again; small
+    propensities or uniform exploration are not served; propensities are sharper,
+    flatter, older, or those of other arms than logged; and mixtures that are learnt
+    from earlier rows. With only the drawn arm's propensity, the test uses the causes
+    that need no more (docs/math, 6.4). Then `floor`, a lower bound of the propensity of
+    every eligible arm, adds the causes that arms or exploration are left out.
 
     ε = 0.03, 0.1, 0.3, 0.9. Most of the money is on bets from the first row, the rest
-    on bets that start 256, 512, … rows later. The wealth is a test supermartingale: an
-    honest log is caught with probability at most alpha, whenever one looks.
+    on bets that start 256, 512, … rows later. The wealth is a test supermartingale: a
+    correct log is caught with probability at most alpha, for any times of looking.
 
     >>> rng = np.random.default_rng(0)
     >>> arm, odds = rng.integers(4, size=1000), np.full(1000, 0.25)
@@ -221,10 +222,10 @@ def _growth(factors: Array) -> Array:
 
 
 def _winner(bets: Array, names: Sequence[str], *, learned: Sequence[str]) -> _Winner:
-    """The cause whose bets (each strength of each name, then the learned) have won
-    most, and its strength.
+    """Return the cause whose bets have won most (each strength of each name, then the
+    learned bets), and its strength.
 
-    A learned mixture contains the others, so it is named only where it has won a
+    A learned mixture contains the other bets, so it is named only if it has won a
     thousand times as much.
     """
     fixed = bets[: -len(learned)].reshape(len(_STRENGTHS), -1)

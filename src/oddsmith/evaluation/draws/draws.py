@@ -1,9 +1,9 @@
 """The input of bets against logged propensities, and families of bets.
 
-With all odds p logged, the bet that the arm is drawn from q gains q(a) / p(a) - 1. Its
-mean under p is at most 0 for every q that depends on the rows before and on p alone.
-With the drawn arm's odds only, it gains h_a(p(a)) / p(a) - 1. Its mean is at most 0
-whatever the other odds are, if Σ_a h_a(p_a) ≤ 1 for all odds.
+If all propensities p are logged, the bet that the arm is drawn from q gains q(a) / p(a)
+- 1. Its mean under p is at most 0 for every q that depends only on earlier rows and on
+p. With only the drawn arm's propensity, a bet gains h_a(p(a)) / p(a) - 1. Its mean is
+at most 0 for any other propensities, if Σ_a h_a(p_a) ≤ 1 for all p.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ from oddsmith.logs.table import Log
 
 __all__ = ["BetFamily", "Draws", "equal_bets"]
 
-# Limit the payoff of a bet: a smaller payoff is still fair, and the product of sixteen
+# Limit the payoff of a bet. A smaller payoff is still fair, and the product of sixteen
 # payoffs does not overflow.
 _MOST = 1e15
-# maximum number of arms with their own bets, in calls with named arms
+# Maximum number of arms with their own bets, in calls with named arms.
 _MOST_NAMES = 256
 _MOST_ODDS = 2**25  # maximum number of propensities in memory
 _SUM = 1e-6  # tolerance for sums of logged propensities
@@ -47,10 +47,11 @@ class Draws:
     """The drawn arms with their propensities, and the propensities of all arms if they
     are logged or if there are only two arms.
 
-    `count` (T,) is how many arms have odds, as far as it is known before the row.
-    `stated`: the log contains the number of arms; else numbers may have gaps, and bets
-    on an arm begin only after `first` (K,), the row that first has it (T: none).
-    `new` (T,): the row is the first with its arm.
+    `count` (T,) is the number of arms with positive propensity, as far as known before
+    the row. `stated` means that the log contains the number of arms; otherwise arm
+    numbers may have gaps, and bets on an arm begin only after `first` (K,), the row in
+    which it first appears (T: none). `new` (T,) marks rows that are the first with
+    their arm.
     """
 
     def __init__(self, given: Log, propensity: Array, floor: float) -> None:
@@ -88,7 +89,7 @@ class Draws:
 
     def gain(self, rows: slice, q: Array) -> Array:
         """Return q(a) / p(a) - 1 for propensities q (rows, K) of arms with p > 0,
-        scaled to sum to 1; 0 if all are 0."""
+        scaled to sum to 1, or 0 if all q are 0."""
         total = q.sum(axis=1)
         possible = total > 0
         drawn = drawn_entries(q, self.arm[rows])
@@ -160,8 +161,8 @@ def _by_name(log: Log) -> tuple[Log, Sequence[tuple[str, ...]] | None]:
     """Return the log with arms by name. If calls had too many names, use positions in
     the offers, which are returned too.
 
-    Bets by name take the list of all names as known from the start: what is offered is
-    not chosen by the draws.
+    Bets by name treat the list of all names as known from the start, because the offers
+    do not depend on the draws.
     """
     names = names_of(log)
     size = len(names) * len(log)

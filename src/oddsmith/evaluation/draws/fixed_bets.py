@@ -1,4 +1,4 @@
-"""Bets that do not learn: some need only the drawn arm's propensity, others use
+"""Bets that do not learn. Some need only the drawn arm's propensity, others use
 propensities q of all arms that are known before the draw."""
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from oddsmith.logs.rules import drawn_entries
 __all__ = ["bets_on_all_odds", "bets_on_drawn_odds", "steps"]
 
 _DRAWN_CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4999)
-# no integers: rounding to a multiple with an integer step could return v itself
+# No integers: rounding to a multiple with an integer step could return v itself.
 _STEPS = (1.5, 1.99, 2.5, 2.99, 3.5, 3.99, 4.99, 7.99, 15.99)
 _SUM_ROUNDING = 1e-9  # tolerance for sums of propensities above 1
 # Treat a smaller remainder above the floors as rounding. Dividing by this larger number
@@ -33,7 +33,7 @@ _POWERS: dict[str, Callable[[Array], Array]] = {
     "much sharper odds (power 4)": lambda p: np.square(np.square(p)),
 }
 _CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
-# tolerance for cuts, because 1 - 0.8 is slightly less than 0.2
+# Tolerance for cuts, because 1 - 0.8 is slightly less than 0.2.
 _CUT_ROUNDING = 1 - 1e-9
 _LAGS = (
     *(1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64),
@@ -104,8 +104,8 @@ def _repeated_arms(draws: Draws) -> BetFamily:
 
 
 def steps(v: Array, c: float) -> Array:
-    """The dual feasible function (⌊c v⌋ + ((c v - ⌊c v⌋) - (c - ⌊c⌋))⁺ / (1 - (c -
-    ⌊c⌋))) / ⌊c⌋ of Burdett and Johnson.
+    """Return the dual feasible function (⌊c v⌋ + ((c v - ⌊c v⌋) - (c - ⌊c⌋))⁺ / (1 - (c
+    - ⌊c⌋))) / ⌊c⌋ of Burdett and Johnson.
 
     >>> steps(np.array([0.3, 0.45, 0.55]), 1.99).round(2)
     array([0., 0., 1.])
@@ -120,12 +120,12 @@ def steps(v: Array, c: float) -> Array:
 
 
 def _dual_feasible(draws: Draws) -> BetFamily:
-    """Functions h of the odds with Σ h(v_a) ≤ 1 wherever Σ v_a ≤ 1, of v = (p -
-    floor) / (1 - K floor); and even odds.
+    """Bet with functions h of the propensities such that Σ h(v_a) ≤ 1 whenever Σ v_a ≤
+    1, for v = (p - floor) / (1 - K floor); and on uniform propensities.
 
-    h is v (with a floor: nothing but the floor is missing), v cut at both ends (0 below
-    a number c, 1 above 1 - c: arms above 1 - c leave no room for others above c), or
-    steps, which are large just above 1/2, 1/3, ….
+    h is v (with a floor, this means that only the floor is missing), v cut at both ends
+    (0 below a number c, 1 above 1 - c, because an arm above 1 - c leaves no room for
+    others above c), or steps, which are large just above 1/2, 1/3, ….
     """
     above = ""
     if draws.floor:
@@ -144,8 +144,8 @@ def _dual_feasible(draws: Draws) -> BetFamily:
         count = draws.count[rows]
         rest = np.maximum(1.0 - count * draws.floor, _LEAST_REST)
         v = ((p - draws.floor) / rest).clip(0.0, 1.0)
-        # betting by p changes nothing; do so in the first row, when no past arm is
-        # known
+        # Betting by p changes nothing; do so in the first row, when no past arm is
+        # known.
         unknown = np.where(count > 0, 0.0, p)
         is_known = draws.stated | ~draws.new[rows]
         uniform = 1.0 / np.maximum(count, 1)
@@ -163,8 +163,8 @@ def _dual_feasible(draws: Draws) -> BetFamily:
 
 
 def _arms_below_floor(draws: Draws) -> BetFamily:
-    """Arm b, which has odds of at least `floor`, is not served: (1 - 1[a = b] floor /
-    p(b)) / (1 - floor)."""
+    """Bet that arm b, which has a propensity of at least `floor`, is not served: (1 -
+    1[a = b] floor / p(b)) / (1 - floor)."""
     numbers = np.arange(draws.n_arms)
     row_numbers = np.arange(len(draws.arm))
 
@@ -189,8 +189,8 @@ def _arms_below_floor(draws: Draws) -> BetFamily:
 
 
 def _arm_shares(draws: Draws) -> Array:
-    """Return equal shares per arm. If the log lacks the number of arms, return shares
-    that sum to 1 over all positive integers."""
+    """Return equal shares per arm, or, if the log lacks the number of arms, shares that
+    sum to 1 over all positive integers."""
     if draws.stated:
         return np.full(draws.n_arms, 1 / draws.n_arms)
     numbers = np.arange(draws.n_arms)
@@ -199,7 +199,7 @@ def _arm_shares(draws: Draws) -> Array:
 
 def _ranks(draws: Draws, odds: Array) -> BetFamily:
     """Bet on the k-th likeliest arm, and on the least likely one with positive
-    propensity; do not bet in rows with tied ranks."""
+    propensity. Do not bet in rows with tied ranks."""
     top = min(len(_RANKS), draws.n_arms)
     names = [f"the {name} arm were forced" for name in _RANKS[:top]]
     names.append("the least likely arm were forced")
@@ -209,7 +209,7 @@ def _ranks(draws: Draws, odds: Array) -> BetFamily:
     def gains(rows: slice) -> Array:
         p = odds[rows]
         n = len(p)
-        # sentinels: column 0 is larger, the last column smaller than any propensity
+        # Sentinels: column 0 is larger, the last column smaller than any propensity.
         above = np.full((n, 1), 2.0)
         below = np.zeros((n, 1))
         ordered = np.hstack([above, -np.sort(-p, axis=1), below])
@@ -328,7 +328,8 @@ def _other_columns(draws: Draws, odds: Array) -> BetFamily:
 
 def _old_numbers(draws: Draws, odds: Array) -> BetFamily:
     """Bet that the random number of an earlier row was used again. That number lies in
-    its arm's part of [0, 1); the gain is its overlap with this arm's part."""
+    its arm's part of [0, 1); the gain is the overlap of this part with the current
+    arm's part."""
     high = drawn_entries(np.cumsum(odds, axis=1), draws.arm)
     low = high - draws.propensity
     row_numbers = np.arange(len(odds))

@@ -1,8 +1,8 @@
 """Bets that learn from earlier rows: mixtures of fair bets, weighted by their wealth.
 
 Each is q = Σ_j w_j q_j with weights from the rows before a block, so it is as fair as
-its parts. Weights follow one step of expectation maximisation per block: w_j in
-proportion to its first value and Σ w_j q_j(a) / q(a) over past rows.
+its parts. Weights follow one step of expectation maximisation per block: w_j is
+proportional to its initial value plus Σ w_j q_j(a) / q(a) over past rows.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _BLOCK = 64  # rows between two updates of the weights
 _FIRST = 32.0  # number of rows that the initial weights count for
 _CASH = 0.1  # share that is not bet, so that one row cannot lose all the money
 _BINS = 64
-# with more arms, the table of arms by arms has too many entries to learn
+# With more arms, the table of arms by arms has too many entries to learn.
 _MOST_ARMS = 40
 
 
@@ -35,8 +35,8 @@ class LearnedBet(Protocol):
 
 
 def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:
-    """Return the bets that learn and that these draws allow. `shares` (B,), at most 1,
-    are the shares of the other bets."""
+    """Return the learning bets that these draws allow. `shares` (B,), at most 1, are
+    the shares of the other bets."""
     bets: list[LearnedBet] = [Portfolio(shares)]
     if draws.odds is not None:
         bets.append(RandomNumbers(draws, draws.odds))
@@ -49,8 +49,8 @@ class Portfolio:
     """A mixture of all bets that do not learn, half of it cash at first, which detects
     several simultaneous causes.
 
-    Where shares are missing (of arms that were never seen), that part is lost: it bet
-    on arms that did not come.
+    Missing shares (of arms that never appeared) are lost, because they were bet on
+    these arms.
     """
 
     name = "several causes were at work"
@@ -113,7 +113,7 @@ class Relabelling:
         self._arm = draws.arm
         self._odds = odds
         self._inverse = draws.inverse
-        # start with half of the weight on the hypothesis that logged arms are correct
+        # Start with half of the weight on the hypothesis that logged arms are correct.
         shares = 0.5 * np.eye(draws.n_arms) + 0.5 / draws.n_arms
         self._count = _FIRST / draws.n_arms * shares
 

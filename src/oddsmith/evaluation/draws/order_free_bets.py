@@ -1,20 +1,21 @@
 """Served-as-logged test whose bets do not depend on the order of rows, so that the
 service can update it incrementally.
 
-Each bets a share ε of its money in every row that the arm is drawn from other odds q,
-which follow from this row's odds alone: the factor is 1 - ε + ε q(a)/p(a), of mean at
-most 1 if arms follow the logged odds (`check`, which has more causes and needs the rows
-in order). Products are free of order; money is a test supermartingale, so that its
-largest size so far is 1/α with probability at most α.
+Each bet wagers a share ε of its money in every row that the arm is drawn from other
+propensities q, which depend only on this row's propensities. The factor is 1 - ε + ε
+q(a)/p(a), of mean at most 1 if arms follow the logged propensities (`check` has more
+causes, but needs the rows in order). Products do not depend on the order; the money is
+a test supermartingale, so that its largest size so far is a valid e-value: it exceeds
+1/α with probability at most α.
 
-Money begins again in every window of rows, so that what was mended is forgotten. Window
-k needs k (k + 1)/α, and the shares 1/(k (k + 1)) add up to 1: over all windows an
-honest log is still caught with probability at most α. Windows double from 1,024 rows;
-one that raises an alarm ends 1,024 rows later at most, and the alarm stands until the
-next one is over.
+The money starts again in every window of rows, so that repaired faults are forgotten.
+Window k needs k (k + 1)/α, and the shares 1/(k (k + 1)) sum to 1, so over all windows a
+correct log is caught with probability at most α. Windows start with 1,024 rows and
+double; a window that raises an alarm ends at most 1,024 rows later, and the alarm stays
+until the next window is over.
 
-Causes: an arm is forced, an arm is not served, the likeliest arm is forced, odds are
-even or sharper, exploration or small odds are not served.
+Causes: an arm is forced, an arm is not served, the likeliest arm is forced,
+propensities are uniform or sharper, exploration or small propensities are not served.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from oddsmith.logs.table import Log
 __all__ = ["ALARM", "Standing", "StandingBets", "standing_bets"]
 
 _STRENGTHS: Array = np.array([0.03, 0.1, 0.3, 0.9])
-# initial share of the money per strength
+# Initial share of the money per strength.
 _SHARES: Array = np.log([0.15, 0.35, 0.2, 0.3])
 _CUTS = (0.03, 0.1)
 _CAUSES = (
@@ -47,8 +48,8 @@ _FAMILIES = 3  # families: the causes above, forced arms, and arms that were not
 _FEW = 64  # up to this many arms, every arm has the same share
 _LOOK = 16  # rows between two checks of the money
 _SHORTEST = 1024  # rows per window
-# maximum rows per window after an alarm: the alarm clears at the latest after so many
-# rows
+# Maximum rows per window after an alarm, so that the alarm clears after at most this
+# many rows.
 _LONGEST_AFTER = 16_384
 ALARM = 0.001
 """If the log is correct, the probability that the p-value ever falls below this is at
@@ -63,8 +64,8 @@ class Standing(NamedTuple):
     """Result of the bets: current money (at most 1.8e308), the p-value, and the cause
     that has won most.
 
-    The p-value is that of this window or of the last one, if it raised an alarm, over
-    all windows; an alarm ends `clears_in` rows from now if nothing new wins.
+    The p-value is that of the current window, or of the last one if it raised an alarm,
+    over all windows. An alarm ends `clears_in` rows from now if nothing new wins.
     """
 
     n: int
@@ -76,8 +77,8 @@ class Standing(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """The odds of all arms, of the drawn arm, and of the named arms, and the place of
-    the drawn arm among the named ones (-1: not named)."""
+    """The propensities of all arms, of the drawn arm and of the named arms, and the
+    position of the drawn arm among the named ones (-1: not named)."""
 
     odds: list[float]
     drawn: float
@@ -90,13 +91,13 @@ class StandingBets:
     """Wealth of all bets as integer logarithms, shape (bets, strengths), for causes,
     forced arms and arms that are not served.
 
-    `shares` are of the money that is for an arm, from where it was named on; what is
-    for arms that are not, or no longer, named is `cash`. Up to 16 rows wait to be added
-    at once. Arrays are never written into.
+    `shares` are the shares of the money for each named arm, from the time of naming on;
+    `cash` is the money for arms that are not named, or no longer. Up to 16 rows wait to
+    be added at once. Arrays are never modified in place.
 
-    Growth, cash and `peak` are those of the window: `window` is its number, from 1, of
-    which `rows` of `length` are over. `alarm` is ln of the evidence of the last window
-    if that raised an alarm (0: it did not), by the cause `suspect`.
+    Growth, cash and `peak` belong to the current window: `window` is its number, from
+    1, of which `rows` of `length` are over. `alarm` is the log evidence of the last
+    window if it raised an alarm (otherwise 0), for the cause `suspect`.
     """
 
     n: int = 0
@@ -127,14 +128,14 @@ class StandingBets:
         return now
 
     def name(self, arms: Sequence[str], *, few: bool) -> None:
-        """Bet on these arms from now on. If there are `few` arms, all have equal
-        shares, so they must be named before the first row."""
+        """Bet on these arms from now on. With `few` arms, all have equal shares, so
+        they must be named before the first row."""
         self._settle()
         known = self.shares
         n_known = len(known)
         money = np.exp(self._log_money()).sum(axis=1)
-        # positions of the bets that an arm is forced; those for "not served" follow
-        # n_known later
+        # Positions of the bets that an arm is forced. Those for "not served" follow
+        # n_known later.
         places = {}
         for i, arm in enumerate(known):
             places[arm] = len(_CAUSES) + i
@@ -315,8 +316,8 @@ def standing_bets(log: Log) -> Standing:
 
 
 def _gains(rows: Sequence[_Row]) -> Array:
-    """The gains q(a)/p(a) - 1 of all bets (rows, bets); 0 where q is nowhere
-    above 0."""
+    """Return the gains q(a)/p(a) - 1 of all bets (rows, bets), or 0 if q is 0
+    everywhere."""
     p = np.array([row.drawn for row in rows])
     with np.errstate(over="ignore"):
         inverse = np.minimum(1.0 / p, _MOST)
@@ -326,7 +327,8 @@ def _gains(rows: Sequence[_Row]) -> Array:
 
 
 def _cause_gains(odds: Array, p: Array, inverse: Array) -> Array:
-    """The gains (rows, causes) of the bets on causes, in the order of `_CAUSES`."""
+    """Return the gains (rows, causes) of the bets on causes, in the order of
+    `_CAUSES`."""
     able = odds > 0
     count = able.sum(axis=1)
     top = odds.max(axis=1)
@@ -357,8 +359,8 @@ def _cause_gains(odds: Array, p: Array, inverse: Array) -> Array:
 
 
 def _arm_gains(rows: Sequence[_Row], inverse: Array) -> tuple[Array, Array]:
-    """The gains (rows, arms) of the bets that an arm is forced, and that it is not
-    served."""
+    """Return the gains (rows, arms) of the bets that an arm is forced, and that it is
+    not served."""
     table = np.array([row.named for row in rows])
     named = table.reshape(len(rows), -1)
     has_others = named < 1 - _ALONE
