@@ -203,11 +203,11 @@ def report() -> Told:
                         {peer: timing.cpu for peer, timing in timings.items()},
                     )
                 )
-    text = f"""## Every algorithm, next to its peers
+    text = f"""## Every algorithm, compared with other libraries
 
-{ARMS} arms, {DIM} features, µs of CPU per decision and reward, bare policies, interleaved. Ours return exact odds with
-every decision; the peers return an arm. *times slower* below 1 is a row we lose: river's coins are drawn, not
-integrated, and its adPredictor only predicts.
+{ARMS} arms, {DIM} features, µs of CPU per decision and reward, bare policies, interleaved. oddsmith returns exact propensities
+with every decision, the other libraries return an arm. If *times slower* is below 1, the other library is faster: river's
+Beta Thompson sampling draws and does not integrate, and its adPredictor only predicts.
 
 {table(["algorithm", "oddsmith, µs", "peer, µs", "times slower"], rows)}
 """

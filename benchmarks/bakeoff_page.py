@@ -25,8 +25,8 @@ SMALL = "oddsmith: auto, small"
 PEERS = ("vowpalwabbit", "river", "contextualbandits", "mabwiser", "bayesianbandits")
 HEAD = """# Bake-off
 
-`python -m benchmarks.bakeoff --family NAME --data DIR` plays what is not yet in `results/NAME.jsonl`, and prints a
-family's tables; `python -m benchmarks.bakeoff_page` makes this page of them. What every set came to is in
+`python -m benchmarks.bakeoff --family NAME --data DIR` plays the configurations that are not yet in `results/NAME.jsonl`, and
+prints the tables of a family. `python -m benchmarks.bakeoff_page` makes this page from them. The results of every dataset are in
 `BAKEOFF_SETS.md`. `make bench` does all of it for our last sources (`benchmarks.bakeoff_again`).
 
 {state}
@@ -35,28 +35,27 @@ family's tables; `python -m benchmarks.bakeoff_page` makes this page of them. Wh
 
 """
 READING = """
-* *auto ÷ best single peer*: its regret (on labels its error) over that of the one configuration of a peer that is the
-  best on average, picked on these very rounds, on the shuffles that both played; of averages over sets, for rows,
-  groups and routing of geometric means. *In hindsight*: each set has a best peer of its own; geometric mean.
-* *wins − losses*: sets on which a z-test says so at 0.05, against the best single peer. *Far behind*: sets of 1,000
-  rounds or more on which auto is significantly worse than 1.10 times the best single peer.
-* *own expert*: auto's regret over that of the best of its own experts run alone, which nobody knows beforehand.
+* *auto ÷ best single peer*: the regret of `auto` (for labels its error) divided by that of the configuration of another library that is
+  best on average. This configuration is chosen on the same rounds. The ratio uses the shuffles that both played, and averages
+  over datasets (for rows, groups and routing geometric means). *In hindsight*: each dataset has its own best configuration; geometric mean.
+* *wins − losses*: numbers of datasets with a significant difference to the best single peer (z-test at 0.05). *Far behind*: datasets
+  of 1,000 rounds or more on which `auto` is significantly worse than 1.10 times the best single peer.
+* *own expert*: the regret of `auto` divided by that of its best expert alone, which is not known in advance.
 
 How to read them:
 
-* **`auto` was designed on these very sets**, and tuned on some of these shuffles: its rows are the best case for it.
-  Only sets that nobody has looked at can tell how much of the lead carries over.
-* Peers are given numbers standardised over the whole set, and in worlds exact one-hot columns and columns for what is
-  missing; `auto` gets numbers and dicts as they come. Names that last (brands, models) are told to both sides.
-* clicks: the labelled sets, reward 1 with probability 0.3 if right and 0.05 if wrong, or 0.10 and 0.02; all
-  contenders see the same coins. worlds: `benchmarks/click_worlds.py`. rows, groups, routing: `benchmarks/games.py`
-  says what a round is.
-* Vowpal Wabbit with `--interactions` crosses all pairs of numbers with the arm: a minute of CPU for a cell, else it
-  is charged uniform play, as the tables say.
-* *shuffles* in the tables: how many a configuration has played. The first was played by all; further ones by the
-  stronger configurations, and not on the widest sets.
-* µs a step are medians over sets, on a busy machine, the making of text within: `RESULTS.md` has time measured
-  properly.
+* **`auto` was designed on these datasets** and tuned on some of these shuffles, so its rows show its best case.
+  Only new datasets can show how much of the lead remains.
+* Other libraries get numbers that are standardised over the whole dataset, and in worlds exact one-hot columns and indicators for
+  missing values. `auto` gets unchanged numbers and dicts. Both get the names of arms that stay (brands, models).
+* *clicks* are the classification datasets with reward 1 with probability 0.3 for a right label and 0.05 for a wrong one, or 0.10 and 0.02.
+  All configurations get the same random numbers. *worlds* are in `benchmarks/click_worlds.py`; *rows*, *groups* and *routing* are in
+  `benchmarks/games.py`.
+* Vowpal Wabbit with `--interactions` crosses all pairs of numbers with the arm. If it takes more than a minute
+  of CPU for a cell, it gets the regret of uniform choice, as the tables show.
+* *shuffles* is the number of shuffles that a configuration has played. All configurations played the first. The stronger ones
+  played further shuffles, except on the widest datasets.
+* *µs a step* are medians over datasets on a busy machine and include the time to make text. `RESULTS.md` has accurate times.
 
 ![auto against the best single peer, set by set](figures/bakeoff.svg)
 """

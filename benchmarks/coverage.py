@@ -401,11 +401,11 @@ def report(logs: int = 500, engine: str = "local") -> Told:
         for family, found in families.items()
         if found["ips", "plain"].answered
     ]
-    text = f"""## Intervals, where the value is known
+    text = f"""## Intervals, if the value is known
 
-{len(WORLDS)} worlds, {logs:,} logs each, nominal coverage {LEVEL:g}. An entry is the share of answers that cover, and
-the share refused. **below** marks less than {LEVEL:g} by more than two standard errors. Anytime: covered after every
-row at once (of a drifting value: its mean so far). Bootstrap, anytime dr, chosen settings (*): {SLOW} of each family;
+{len(WORLDS)} worlds, {logs:,} logs each, nominal coverage {LEVEL:g}. An entry is the share of intervals that cover the value,
+and the share of refusals. **below** marks less than {LEVEL:g} by more than two standard errors. Anytime intervals must cover
+after every row (for a drifting value: its mean so far). Bootstrap, anytime dr, chosen settings (*): {SLOW} of each family;
 of these, *mean* is the estimator's own mean over all logs, the rest is the value. *Plain* is mean ± z sd/√T.
 
 {chr(10).join(parts)}

@@ -194,8 +194,8 @@ def report(figures: Path, events: int = EVENTS) -> Told:
     )
     text = f"""## Learning from a log
 
-`fit_log` in one process against a bare loop from pyarrow to numpy that reads the same two columns and adds up the
-same log losses, without a check: {EXPERTS} experts, advice stored as fixed-size lists in Parquet. Each run is a process
+`fit_log` in one process is compared with a minimal loop from pyarrow to numpy, which reads the same two columns and sums the
+same log losses without checks: {EXPERTS} experts, advice stored as fixed-size lists in Parquet. Each run is a process
 of its own; medians of {ROUNDS} interleaved rounds. *ratio* is of CPU time; *peak* is the process's memory; *apart* is
 the largest difference of the log weights, relative to the largest of them.
 

@@ -109,11 +109,7 @@ def front(parts: Sequence[Kept], failed: Mapping[str, str]) -> str:
         for part in parts
         if not part.compared
     ]
-    others = (
-        f"\nParts that have nobody beside them: {', '.join(without)}.\n"
-        if without
-        else ""
-    )
+    others = f"\nParts without a comparison: {', '.join(without)}.\n" if without else ""
     missing = [
         f"\n**Not measured**, for it failed: {name}: {why}\n"
         for name, why in failed.items()
@@ -125,11 +121,13 @@ def front(parts: Sequence[Kept], failed: Mapping[str, str]) -> str:
 
 {table(HEADER, rows).replace("---: |", "--- |", 1)}
 
-*level*: within {NEAR:.0%}. Of several peers, or ways to use one, the fastest or best stands here. Regret is `auto`'s,
-on sets it was designed on; *in hindsight* is a peer that nobody has: it knows the best configuration for each set.
+*level*: within {NEAR:.0%}. Of several libraries, or ways to use one, the table has the fastest or best. Regret is that of `auto`,
+on datasets that it was designed on. *In hindsight*: the other library uses its best configuration for each dataset, which is
+unknown in practice.
 {others}{"".join(missing)}
-Studies without a peer, run by hand (`python -m benchmarks.NAME`): {by_hand}.
-Results of those about `auto` are on a [page](AUTO.md) of their own.
+Studies without a comparison, run by hand (`python -m benchmarks.NAME`): {by_hand}.
+The results for `auto` are on a [separate page](AUTO.md). [Measurements for the mathematics](MATHEMATICS.md) and
+[reliability](RELIABILITY.md) have their own pages, too.
 """
 
 
@@ -146,7 +144,7 @@ def results(parts: Sequence[Kept]) -> str:
         heading, _, rest = part.text.partition("\n")
         sections.append(f"{heading}\n\n{took(part)}\n{rest}")
     head = (
-        "# Results\n\n[The front page](README.md) says what is won and lost. "
+        "# Results\n\nThe [first page](README.md) summarises the comparisons that are won and lost. "
         f"{state(parts)}\n"
     )
     return "\n".join([head, *sections])

@@ -179,9 +179,9 @@ def report(figures: Path) -> str:
 
 ## Large banks against the memory
 
-{LARGE_ARMS} arms, {LARGE_FEATURES} features, wall time. *÷ read*: how many times longer the whole step takes than
-reading all weight vectors once. *traffic*: the least bytes an exact step moves (bank in, predictions out and in, log
-weights and advice) per second, as a share of what a plain copy moves in the same run.
+{LARGE_ARMS} arms, {LARGE_FEATURES} features, wall time. *÷ read* is the time of a step divided by the time of
+reading all weight vectors once. *traffic* is the smallest number of bytes per second that an exact step must move (bank in,
+predictions out and in, log weights and advice), as a share of the speed of a plain copy in the same run.
 
 {table(limits, rows)}
 """

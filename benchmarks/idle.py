@@ -134,8 +134,8 @@ def idle(folder: Path, count: int, seconds: float, before: str = "") -> Cost:
 
 
 _ABOUT = """\
-SQLite, a limit of 1,024 open files, a minute without a call after one to each; a third with windows of ten
-seconds, a quarter with contexts that are erased after a second. A call in turn opens a store, and closes another one.
+SQLite with a limit of 1,024 open files. After one call to each experiment there is a minute without calls. A third of the
+experiments have windows of ten seconds, a quarter erase contexts after a second. *A call in turn* opens a store and closes another.
 """.strip()
 _REST = 40.0  # seconds until windows have closed and stores rest
 
@@ -180,7 +180,7 @@ def report(count: int = 2000, seconds: float = 60.0) -> str:
         f"{cost.files} | {cost.megabytes:,.0f} | {cost.call_ms:.1f} |"
     )
     told = (
-        f"Calls without an answer: {cost.unanswered}; windows still open: "
+        f"Calls without a response: {cost.unanswered}; windows still open: "
         f"{cost.open_windows}; contexts not erased: "
     )
     lines = [

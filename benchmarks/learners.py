@@ -257,13 +257,13 @@ def report(figures: Path) -> Told:
     ]
     text = f"""## What auto costs
 
-µs of CPU for a decision and its reward, next to Vowpal Wabbit's Python loop on the same input, text made in the loop:
-means of {ROUNDS} interleaved rounds of {CHUNK} steps after one to warm up, all of one run, growth of the forest
-within. *numba*: with compiled twins; *numpy*: without.
+µs of CPU for a decision and its reward, compared with Vowpal Wabbit's Python loop on the same input, which makes its text:
+means of {ROUNDS} interleaved rounds of {CHUNK} steps after one to warm up, all of one run, including growth of the
+forest. *numba*: with compiled code; *numpy*: without.
 
 {table(HEADER, [one.cells for one in timed])}
 
-Growth; the forest's state is bounded by its window.
+Time and memory by number of features and arms. The forest's state is bounded by its window.
 
 {table(["policy", "arms", "numbers", "µs per step", "MB of state"], cells)}
 

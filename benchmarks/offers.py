@@ -152,7 +152,7 @@ def report(sizes: tuple[int, ...] = SIZES) -> Told:
     )
     text = f"""## A decision among arms of the call, and its reward
 
-{FEATURES} numbers for each arm, {CONTEXT} of context; every arm is one of ten times as many, known by name. Median of
+{FEATURES} numbers for each arm, {CONTEXT} of context; every arm is one of ten times as many names. Median of
 {ROUNDS} interleaved rounds of {steps(ARMS)} steps ({steps(1000)} above {ARMS} arms) after one to warm up, one thread.
 
 {table(header, rows)}

@@ -171,7 +171,7 @@ def report(
     return f"""## Bytes of a decision among arms of the call
 
 {FEATURES} numbers for each arm, {CONTEXT} of context; {decisions} decisions. {where}; the other columns are the
-values in it: the record is JSON and id, numbers are odds, advice, weights and votes.
+values in it. *record* is JSON and id; *numbers* are propensities, predictions, weights and votes.
 
 {table(header, rows)}
 """

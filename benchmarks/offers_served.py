@@ -225,7 +225,7 @@ def report(clients: int = 8, seconds: float = 4.0, rounds: int = 5) -> str:
     ]
     return f"""## A decision among arms of the call, over HTTP and on disk
 
-`auto()` after {LEARNT} rewards; arms are {ARMS} of {KNOWN} known ones, another list at each call. CPU is user and
+`auto()` after {LEARNT} rewards; arms are {ARMS} of {KNOWN} known ones, with another list in each call. CPU is user and
 system time of `oddsmith serve` on SQLite (synchronous FULL), and of `agent.decide` with the same offers; medians of
 {rounds} rounds in turns, {os.cpu_count()} cores that client, server and others share.
 

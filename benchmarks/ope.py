@@ -205,8 +205,8 @@ def report(
     return f"""## Off-policy evaluation, real ground truth
 
 Mean relative error |estimate - value| / value over {len(SETS)} classification sets as bandits, {draws} logs of at most
-{ROWS * 4 // 5:,} rows for each logger; reward model: ridge regression per arm, cross-fitted; clipping, switching and
-shrinking by the data-driven choice. *ess*: median effective sample size.
+{ROWS * 4 // 5:,} rows for each logging policy. The reward model is a ridge regression per arm, cross-fitted. Clipping, switching and
+shrinking use the data-driven choice. *ess* is the median effective sample size.
 
 {table(["logger, target", "ess", *ESTIMATORS], rows)}
 
@@ -214,7 +214,7 @@ shrinking by the data-driven choice. *ess*: median effective sample size.
 
 ![Mean relative error by estimator, logger and set](figures/ope.svg)
 
-A mark is a set, a bar the mean over sets.
+A mark is a dataset, a bar the mean over datasets.
 """
 
 

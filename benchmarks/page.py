@@ -292,7 +292,7 @@ def report(
     rate: float = RATE,
 ) -> str:
     """The section of RESULTS.md."""
-    head = f"## The page beside the service\n\n{_ABOUT}\n\n"
+    head = f"## The dashboard beside the service\n\n{_ABOUT}\n\n"
     if find_chromium() is None:
         return (
             f"{head}Not measured: there is no Chromium, or no Playwright "

@@ -325,9 +325,9 @@ def section(measures: Sequence[tuple[Rates, Rates]], stopped: Stops) -> str:
     runs = measures[0][0].runs
     return f"""## Differences under adaptive propensities
 
-{runs:,} runs of {ROWS:,} decisions, a look at every {EVERY}th from {FIRST_LOOK} on, nominal 2.5 % a side. *False ship*:
-a lower bound above 0 at any look where the mean effect so far is at most 0, in worlds where arms are equal
-(drifting: their rates move by 60 %). Coverage and widths are those of worlds whose arms differ by up to half
+{runs:,} runs of {ROWS:,} decisions, a look at every {EVERY}th from {FIRST_LOOK} on, nominal 2.5 % a side. A *false ship*
+is a lower bound above 0 at any look at which the mean effect so far is at most 0, in worlds with equal arms
+(drifting: their rates move by 60 %). Coverage and widths are for worlds whose arms differ by up to half
 of their rate. The *old* difference bets on w r + u (1 - r).
 
 {table([*header, f"{ROWS:,} rows"], lines)}

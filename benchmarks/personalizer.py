@@ -183,11 +183,11 @@ def report(
     """The section of RESULTS.md."""
     header = ["call", "clients", "CPU us", "ratio", "p50 ms", "p99/p50", "errors"]
     rows = [row for n in clients for row in rows_of(n, measure(n, seconds, rounds))]
-    return f"""## A rank through Personalizer's door
+    return f"""## A rank call through Personalizer's API
 
 {ACTIONS} actions with {NUMBERS} numbers and {WORDS} words each, {CONTEXT} numbers of context; `auto()` after {LEARNT}
 rewards, SQLite with synchronous FULL. CPU is the server's user and system time a request; medians of {rounds} rounds of
-{seconds:g} s in turns with our own `/v1/decide`, on the same service with the same offers; {os.cpu_count()} cores that
+{seconds:g} s alternating with `/v1/decide` on the same service with the same offers; {os.cpu_count()} cores that
 client, server and others share.
 
 {table(header, rows)}

@@ -18,7 +18,7 @@ ROOT = HERE.parent
 MARK = re.compile(r"<!-- quote (\S+) -->(.*?)<!-- /quote -->", re.DOTALL)
 REFRESH = "python -m benchmarks.quote"
 PEERS, STEP, AUTO = (
-    "Every algorithm, next to its peers",
+    "Every algorithm, compared with other libraries",
     "A decision and a reward",
     "What auto costs",
 )

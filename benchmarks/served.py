@@ -229,12 +229,12 @@ def report(logs: int = 1000, engine: str = "local") -> str:
     ]
     return f"""## Served as logged
 
-False alarms at alpha = 0.05 among {logs:,} honest logs of 1,000 rows, by what the test is shown;
-"floor" is the least odds of any eligible arm. Two standard errors of 5 % are {2 * (0.05 * 0.95 / logs) ** 0.5:.1%}.
+False alarms at alpha = 0.05 among {logs:,} correct logs of 1,000 rows, by the data that the test gets;
+"floor" is the smallest propensity of an eligible arm. Two standard errors of 5 % are {2 * (0.05 * 0.95 / logs) ** 0.5:.1%}.
 
 {table(["honest logger", *VIEWS], honest)}
 
-Logs caught, of {wrong}, for {len(WRONG)} ways to be wrong. Loggers have five arms and odds of at least 0.02: "spread"
+Rejected logs, of {wrong}, for {len(WRONG)} faults. Logging policies have five arms and propensities of at least 0.02: "spread"
 has 0.9 Dirichlet(1, …, 1) + 0.02, "steps" has 0.6, 0.28, 0.06, 0.04, 0.02 in random order.
 
 {table(["what is wrong", *head], [[way, *row] for way, row in zip(WRONG, shares, strict=True)])}

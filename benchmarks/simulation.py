@@ -143,12 +143,12 @@ def report(figures: Path) -> str:
     header += ["exp/s here", "2 exps per expert", "bytes", "copy, GB/s"]
     return f"""## A simulated step
 
-{CONTEXTS} contexts, {ARMS} arms, CPU time per run and step; numpy has the runs as a leading axis, the compiled path
-does one run after the other with the votes of every context in a table, and draws the same arms. Beside it, in the same
-rounds, what this machine can do: exponentials of numbers in the cache (*exp/s here*) and bytes copied between large
-arrays (*copy*). Every expert costs an exponential (its weight) and a logarithm (its loss) a step: *2 exps per expert*
-is their share of the arithmetic limit. *bytes* is the share of the memory's limit if all {BYTES} bytes per expert and
-step came from memory; up to 16,384 experts they come from the caches.
+{CONTEXTS} contexts, {ARMS} arms, CPU time per run and step. With numpy, the runs are a leading axis. The compiled code
+simulates one run after the other, with the votes of every context in a table, and draws the same arms. The same rounds
+measure the limits of the machine: exponentials of numbers in the cache (*exp/s here*) and bytes copied between large
+arrays (*copy*). In each step every expert needs an exponential (its weight) and a logarithm (its loss): *2 exps per expert*
+is their share of the arithmetic limit. *bytes* is the share of the memory limit if all {BYTES} bytes per expert and
+step came from memory. Up to 16,384 experts they come from the caches.
 
 {table(header, rows)}
 

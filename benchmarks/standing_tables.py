@@ -23,7 +23,7 @@ def summary(field: Field) -> str:
     ]
     if missing := sorted(set(field.runs) - set(field.complete)):
         lines += [
-            f"Left out, for they have not played all sets: {', '.join(missing)}.",
+            f"Excluded because they have not played all datasets: {', '.join(missing)}.",
             "",
         ]
     if (found := answers(field)) is None:
@@ -35,12 +35,12 @@ def summary(field: Field) -> str:
     )
     if found.vowpal:
         lines.append(
-            f"* Of the best single Vowpal Wabbit, {found.vowpal}: "
+            f"* Ratio to the best single configuration of Vowpal Wabbit, {found.vowpal}: "
             f"{found.vowpal_ratio:.3f}{vowpal_aim}."
         )
     lines += [
         (
-            "* Against the best peer of each set in hindsight, geometric mean: "
+            "* Ratio to the best configuration for each dataset in hindsight, geometric mean: "
             f"{found.in_hindsight:.3f}."
         ),
         (
@@ -48,7 +48,7 @@ def summary(field: Field) -> str:
             f"peer, {found.least_net:+d} at least."
         ),
         (
-            "* Sets of 1,000 rounds and more where it is significantly worse than "
+            "* Datasets of 1,000 rounds or more on which it is significantly worse than "
             f"1.10 times the best single peer: {len(found.worse)} of "
             f"{found.many}{' (' if found.worse else ''}{', '.join(found.worse)}"
             f"{')' if found.worse else ''}."
@@ -57,7 +57,7 @@ def summary(field: Field) -> str:
     if found.own:
         mean, worst = np.mean(list(found.own.values())), found.own_worst
         lines.append(
-            f"* Against its own best expert alone: mean {mean:.3f}, worst "
+            f"* Ratio to its best expert alone: mean {mean:.3f}, worst "
             f"{found.own[worst]:.3f} ({worst})."
         )
     if field.own and field.family == "worlds":
@@ -81,7 +81,7 @@ def captured(field: Field) -> str:
     theirs = 1 - np.min([field.values(name) for name in field.peers], axis=0)
     behind, ahead = int((own - mine > 0.02).sum()), int((mine > theirs).sum())
     return (
-        f"* Captured of what there is to win: auto {mine.mean():.3f}; the best of our "
+        f"* Captured share of the possible gain: auto {mine.mean():.3f}; the best of our "
         f"own policies in each world {own.mean():.3f} (auto is more than 0.02 behind "
         f"in {behind} of {len(mine)}, by {(own - mine).max():.3f} at most); the best "
         f"peer in each {theirs.mean():.3f} (auto is ahead in {ahead})."
@@ -132,7 +132,7 @@ def unfinished(field: Field) -> str:
     if not late:
         return ""
     return (
-        "\nCharged uniform play where it did not finish: "
+        "\nDid not finish, and therefore have the regret of uniform choice: "
         + "; ".join(
             f"{name} on {', '.join(sorted(places))}"
             for name, places in sorted(late.items())

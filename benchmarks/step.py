@@ -121,13 +121,13 @@ def report() -> Told:
     text = f"""## A decision and a reward
 
 {EXPERTS} logistic experts, {ARMS} arms, {FEATURES} features, log loss, gamma 0.02; median of {ROUNDS} interleaved
-rounds of {STEPS:,} steps, one thread. The last columns say how many times faster a row is than each VW loop (CPU time).
-The experts are a fixed bank and VW learns one linear model, so the work is not the same; the calls a user makes are.
+rounds of {STEPS:,} steps, one thread. The last columns show how many times faster a row is than each loop of Vowpal
+Wabbit (CPU time). The experts are fixed and Vowpal Wabbit learns one linear model, so only the calls are the same, not the work.
 
 {table(header, rows)}
 
-*documented loop*: `predict` on text, `learn` on the same text with a label; making the text is not counted.
-*parsed once*: text not counted either, the parsed examples are labelled and reused. *examples from arrays*: what a user
-who has arrays, as ours does, must do; the fastest of VW's ways that starts from the same input as oddsmith.
+* *documented loop*: `predict` on text, then `learn` on the same text with a label. The time to make the text is not counted.
+* *parsed once*: the parsed examples are labelled and used again. The time to make the text is not counted.
+* *examples from arrays*: the fastest way for a user whose data are arrays, as in oddsmith.
 """
     return Told(text, compared(timings))

@@ -22,8 +22,8 @@ from benchmarks.timing import table
 HEAD = b"Host: 127.0.0.1\r\n"
 WRONG = b"Authorization: Bearer od_" + b"A" * 43 + b"\r\n"
 MANY = 50  # experiments
-_ABOUT = """What the dearest requests of callers without a key cost a service with keys: CPU of the server, user and
-system, a request, its connection included; `/readyz` is of a service of 50 experiments."""
+_ABOUT = """Cost of the most expensive requests without a key, on a service with keys: CPU time of the server (user and
+system) per request, with its connection. The service of `/readyz` has 50 experiments."""
 
 
 class Cost(NamedTuple):
@@ -203,7 +203,9 @@ def report() -> str:
                 line.sendall(_get(b"/healthz"))
                 assert b" 200 " in line.recv(100), case.name  # it lives, and has room
     header = ["request without a key", "CPU ms", "bytes answered", "MB held after all"]
-    return "\n".join(["## Strangers", "", _ABOUT, "", table(header, rows), ""])
+    return "\n".join(
+        ["## Unauthenticated clients", "", _ABOUT, "", table(header, rows), ""]
+    )
 
 
 def main() -> None:

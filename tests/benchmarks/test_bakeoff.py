@@ -341,8 +341,8 @@ def test_tables_say_what_was_found(tmp_path: Path) -> None:
     )
     assert "1 of 2 (b)" in text
     assert "mean 1.109, worst 1.250 (a)" in text
-    assert "Left out, for they have not played all sets: p: half." in text
-    assert "uniform play where it did not finish: p: half on a." in text
+    assert "Excluded because they have not played all datasets: p: half." in text
+    assert "have the regret of uniform choice: p: half on a." in text
     assert "| oddsmith: alone: forest | 0.1950 | 1.026 |" in text
     assert (
         "| b | 1,000 | 0.3000 | 0.3100 | 0.1000 | 3.000 | 3.000 | p: x |"

@@ -108,7 +108,7 @@ def test_the_front_page_has_the_numbers_of_the_parts(tmp_path: Path) -> None:
         "| an import (ms) | a peer 1.0 | 200 | 100 | 2.00 | **lost** | "
         "[imports](RESULTS.md#about-imports) |"
     ) in text
-    assert "nobody beside them: [idle](RESULTS.md#about-idle)" in text
+    assert "without a comparison: [idle](RESULTS.md#about-idle)" in text
     behind = (tmp_path / "RESULTS.md").read_text()
     assert [line[3:] for line in behind.splitlines() if line[:3] == "## "] == [
         pages.title(one) for one in found
