@@ -17,11 +17,12 @@ import numpy as np
 
 import oddsmith as od
 from benchmarks.bakeoff import Cell, game, played
+from benchmarks.ballot_rules import InverseGap, PosteriorBest, Softened
 from benchmarks.contenders import Ours
 from benchmarks.entries import Entry
 from benchmarks.games import LABELLED, NOISES
 from benchmarks.timing import table
-from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
+from oddsmith.experts.ballots import Optimistic
 from oddsmith.experts.learners import Forest, LearningExperts, Ridge
 from oddsmith.experts.learners.features import Curves, Plain
 from oddsmith.logs.engines import each

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
-from oddsmith.core.arrays import Array, finite, number
+from oddsmith.core.arrays import number
 from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import hint
 
@@ -180,24 +180,9 @@ class Metric:
         top = self.top
         return (min(max(amount, self.low), top) - self.low) / (top - self.low)
 
-    def scaled_column(self, amounts: Array) -> Array:
-        """Scale a column (T,); missing amounts are NaN."""
-        top = self.top
-        scaled: Array = (finite_or_nan(amounts).clip(self.low, top) - self.low) / (
-            top - self.low
-        )
-        return scaled
-
     def value(self, scaled: float) -> float:
         """Convert a scaled value back to the metric's unit."""
         return self.low + scaled * (self.top - self.low)
-
-
-def finite_or_nan(amounts: Array) -> Array:
-    """Return amounts as floats; raise for infinite ones."""
-    missing = amounts != amounts
-    finite("metric", amounts[~missing])
-    return amounts
 
 
 def check_amounts(

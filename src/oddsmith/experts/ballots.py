@@ -8,14 +8,10 @@ import numpy as np
 
 from oddsmith.core.arrays import Array, Bools, number
 from oddsmith.core.weights import greedy
-from oddsmith.experts.best_arm import normal_best
 
 __all__ = [
     "Ballots",
-    "InverseGap",
     "Optimistic",
-    "PosteriorBest",
-    "Softened",
     "best_of",
     "inverse_gap",
     "rest_on_best",
@@ -48,71 +44,6 @@ class Optimistic:
 
     def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
         return greedy(mean + self.scale * sd, eligible)
-
-
-@dataclass(frozen=True)
-class PosteriorBest:
-    """Vote by the probability that each arm is the best under independent normals with
-    standard deviation scale · sd.
-
-    >>> PosteriorBest(1.0)(np.array([[0.5, 0.5]]), np.array([[0.1, 0.1]])).round(6)
-    array([[0.5, 0.5]])
-    """
-
-    scale: float = 0.3
-
-    def __post_init__(self) -> None:
-        number("scale", self.scale, low=0, high=np.inf)
-
-    def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        mask = None
-        if eligible is not None:
-            mask = np.broadcast_to(eligible[..., None, :], mean.shape)
-        return normal_best(mean, self.scale * sd, mask)
-
-
-@dataclass(frozen=True)
-class Softened:
-    """Smoothed optimism: vote ∝ exp((mean + scale · sd) / temperature).
-
-    >>> Softened(0.0, 0.1)(np.array([[0.5, 0.5, 0.4]]), np.zeros((1, 3))).round(3)
-    array([[0.422, 0.422, 0.155]])
-    """
-
-    scale: float = 0.3
-    temperature: float = 0.02
-
-    def __post_init__(self) -> None:
-        number("scale", self.scale, low=0, high=np.inf)
-        number("temperature", self.temperature, low=0, high=np.inf, open_low=True)
-
-    def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        upper = mean + self.scale * sd
-        if eligible is not None:
-            upper = np.where(eligible[..., None, :], upper, -np.inf)
-        gap = upper - upper.max(axis=-1, keepdims=True)
-        shares = np.exp(gap / self.temperature)
-        ballots: Array = shares / shares.sum(axis=-1, keepdims=True)
-        return ballots
-
-
-@dataclass(frozen=True)
-class InverseGap:
-    """Inverse gap weighting: 1 / (K + sharpness · gap to the best mean) for every other
-    arm, the rest for the best (Abe and Long 1999).
-
-    >>> InverseGap(10.0)(np.array([[0.5, 0.3]]), np.zeros((1, 2)))
-    array([[0.75, 0.25]])
-    """
-
-    sharpness: float = 100.0
-
-    def __post_init__(self) -> None:
-        number("sharpness", self.sharpness, low=0, high=np.inf)
-
-    def __call__(self, mean: Array, sd: Array, eligible: Bools | None = None) -> Array:
-        mask = None if eligible is None else eligible[..., None, :]
-        return inverse_gap(mean, self.sharpness, mask)
 
 
 def inverse_gap(

@@ -54,7 +54,6 @@ REGISTERED: dict[str, Registration] = {
     "GivenExperts": Registration("GivenExperts", "names"),
     "Hedged": Registration("Hedged", "policy trust"),
     "Holdout": Registration("Holdout", "share control by ramp end_day is_aa"),
-    "InverseGap": Registration("InverseGap", "sharpness"),
     "KLUCB": Registration("KLUCB", "n_arms c"),
     "LearningExperts": Registration(
         "LearningExperts", "arms learners blend ballots schema rows_per_arm clip recipe"
@@ -85,7 +84,6 @@ REGISTERED: dict[str, Registration] = {
     "Plain": Registration("Plain", "most"),
     "PooledForest": Registration("PooledForest", "forest pull"),
     "PooledRidge": Registration("PooledRidge", "features ridges pull products"),
-    "PosteriorBest": Registration("PosteriorBest", "scale"),
     "PowerSchedule": Registration("PowerSchedule", "scale power cap"),
     "ProbitThompsonSampling": Registration(
         "ProbitThompsonSampling",
@@ -114,7 +112,6 @@ REGISTERED: dict[str, Registration] = {
         "SharedExperts",
         "learners blend ballots schema arm_schema most_arms clip recipe",
     ),
-    "Softened": Registration("Softened", "scale temperature"),
     "SquareCB": Registration("SquareCB", "experts prior sharpness oracle"),
     "StackedExperts": Registration("Stacked", "banks"),
     "TableExperts": Registration("TableExperts", "table names"),

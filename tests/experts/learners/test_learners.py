@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 import oddsmith as od
 from experts.learners.plain_learners import ARMS, learnt
 from oddsmith.contexts.schema import Schema
-from oddsmith.experts.ballots import InverseGap, Optimistic, PosteriorBest, Softened
+from oddsmith.experts.ballots import Optimistic
 from oddsmith.experts.learners import Forest, LearningExperts, Ridge
 from oddsmith.experts.learners.evidence import dense
 from oddsmith.experts.learners.features import Curves, Plain
@@ -29,21 +28,11 @@ def test_ballots_by_hand() -> None:
     np.testing.assert_array_equal(
         Optimistic(1.0)(mean, sd, np.array([True, False, True])), [[1, 0, 0]]
     )
-    two = PosteriorBest(1.0)(mean, sd, np.array([True, True, False]))
-    np.testing.assert_allclose(two[0, 0], norm.cdf(0.1 / np.hypot(0.1, 0.3)), atol=1e-6)
-    soft = Softened(1.0, 0.5)(mean, sd, np.array([True, True, False]))
+    bank = LearningExperts(ARMS, (Ridge(),), ballots=Optimistic(1.0))
+    _, state = learnt(bank, np.eye(3), [0, 1, 2], [1, 0, 1])
     np.testing.assert_allclose(
-        soft,
-        [[*np.exp([0.6 / 0.5, 0.7 / 0.5]) / np.exp([0.6 / 0.5, 0.7 / 0.5]).sum(), 0]],
+        bank.advise(state.experts, np.ones((4, 3)))[1].sum(axis=-1), 1
     )
-    gaps = InverseGap(20.0)(mean, sd, np.array([True, True, False]))
-    np.testing.assert_allclose(gaps, [[1 - 1 / 4, 1 / 4, 0]])
-    for rule in (Optimistic(), PosteriorBest(), Softened(), InverseGap()):
-        bank = LearningExperts(ARMS, (Ridge(),), ballots=rule)
-        _, state = learnt(bank, np.eye(3), [0, 1, 2], [1, 0, 1])
-        np.testing.assert_allclose(
-            bank.advise(state.experts, np.ones((4, 3)))[1].sum(axis=-1), 1
-        )
 
 
 def test_the_blend_is_the_mixture_that_would_have_foreseen_most() -> None:
@@ -266,9 +255,6 @@ def test_wrong_settings() -> None:
         (lambda: Forest(0), "trees must be"),
         (lambda: Forest(window=10), "window must be"),
         (lambda: Optimistic(-1.0), "scale must be"),
-        (lambda: Softened(temperature=0.0), "temperature must be"),
-        (lambda: InverseGap(-1.0), "sharpness must be"),
-        (lambda: PosteriorBest(-1.0), "scale must be"),
         (lambda: LearningExperts(ARMS, (Ridge(), Ridge())), "must be distinct"),
         (lambda: LearningExperts(ARMS, clip=(0.5, 0.1)), "low must be below high"),
         (lambda: Curves(0), "n must be"),
