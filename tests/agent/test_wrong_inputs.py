@@ -256,7 +256,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "model of 7 columns": (
         ExpertFailed,
-        "must give 1 x 3 numbers",
+        "must return 1 x 3 numbers",
         lambda: model(Square()).predict((), [1.0]),
     ),
     "model of words": (

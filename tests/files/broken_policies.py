@@ -142,7 +142,7 @@ BROKEN = [
     ),
     (
         TOP + COLUMNS + ONNX.replace("net.onnx", "two-arms.onnx"),
-        "must give 1 x 3 numbers, one per arm; got (1, 2)",
+        "must return 1 x 3 numbers, one per arm; got (1, 2)",
     ),
     (
         TOP + LINEAR.replace("lines.npz", "text.npz"),

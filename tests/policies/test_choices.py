@@ -72,8 +72,8 @@ def test_policies_that_are_hidden_are_named_and_are_not_the_best() -> None:
     assert choices_of(sums, 1000, names=["a", "b", "c"], predictor=2).policy == "c"
     blind = choices_of(sums, 1000, names=["a", "b", "c"], predictor=0)
     assert str(blind).startswith(
-        "Whether the best predictor, 'a', has the best policy cannot be told. The arms "
-        "that"
+        "Whether the best predictor, 'a', has the best policy is not known yet. The "
+        "arms that"
     )
     many = Choices("a", "a", 0.0, -0.1, 0.1, 1000, tuple("bcdef"))
     assert (

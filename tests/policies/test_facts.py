@@ -177,7 +177,9 @@ def test_a_wrapper_that_learns_in_its_own_way_folds_by_it() -> None:
     assert plain.mergeable
     assert not twice.orderless
     assert not twice.mergeable
-    with pytest.raises(od.errors.OrderMatters, match="mergeable; got Doubling"):
+    with pytest.raises(
+        od.errors.OrderMatters, match="mergeable policies can be merged; got Doubling"
+    ):
         twice.merge(twice.init())
 
 

@@ -89,7 +89,7 @@ def test_a_call_of_a_batch_that_no_odds_can_meet_is_refused(any_kernels: str) ->
     said = np.array([[[0.9, 0.8, 0.3, 0.2, 0.1]]] * 2)
     eligible = np.ones((2, 5), dtype=np.bool_)
     eligible[0, 4] = False
-    with pytest.raises(od.errors.Infeasible, match=r"they carry 0\.6"):
+    with pytest.raises(od.errors.Infeasible, match=r"they sum to 0\.6"):
         bounded.odds(bounded.init(), said, eligible=eligible)
 
 
@@ -305,9 +305,9 @@ def test_a_number_follows_how_many_arms_are_eligible() -> None:
     [
         ([(0.5, [0, 1]), (0.5, [1, 2])], {}, "nested or disjoint.* share 1, and"),
         ([(0.5, [0, 9])], {}, "got 9 for 4 arms"),
-        ([(0.3, [0, 1]), (0.3, [2, 3])], {}, "group of 2, 3 they carry 0.6"),
+        ([(0.3, [0, 1]), (0.3, [2, 3])], {}, "group of 2, 3 they sum to 0.6"),
         ([(0.3, [0, 1])], {"floors": 0.2}, "group of 0, 1 must sum to at most .* 0.4"),
-        ([(0.3, [0, 1])], {"caps": 0.3}, "they carry 0.9"),
+        ([(0.3, [0, 1])], {"caps": 0.3}, "they sum to 0.9"),
     ],
 )
 def test_bounds_that_cannot_be_met_are_named(

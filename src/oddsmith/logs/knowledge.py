@@ -39,7 +39,6 @@ OF_DRAWN_ROWS: dict[Use, str] = {
     "weights": "importance weights (ips, snips)",
     "odds": "the propensities of all arms",
 }
-"""The uses of a log that has only the features of the drawn arms."""
+"""The methods that a log allows if it has only the features of the drawn arms."""
 COMPARED = "reward models (dm, dr), policy targets and learners that compare arms"
-"""The methods that need the features of all offered arms, if arms were passed with
-features: the use "models"."""
+"""The methods that need the features of all arms of a decision (the use "models")."""

@@ -1,5 +1,5 @@
-"""Progress on a terminal: how far, how long, how much longer; elsewhere silent, or a
-line now and then."""
+"""A progress bar on a terminal: the share done, the time taken and the time left.
+Without a terminal it prints nothing, or a line now and then."""
 
 import sys
 import time
@@ -12,19 +12,20 @@ _Item = TypeVar("_Item")
 _busy = False
 _WIDTH = 24
 LINE_EVERY_S = 30.0
-"""Seconds between lines, where no terminal is, of work that may take minutes: `every`
-of `progress`."""
+"""Seconds between two printed lines (`every` of `progress`) for work that may take
+minutes and runs without a terminal."""
 # seconds before the progress is shown, so that short tasks print nothing
 _PATIENCE = 0.5
 _REFRESH = 0.1  # seconds between two updates of the bar
 
 
 class Bar:
-    """A progress bar on `stream` (standard error), if it is a terminal and the work
-    takes more than a moment.
+    """A progress bar on `stream` (standard error), drawn if this is a terminal and the
+    work takes more than half a second.
 
-    Without a `total` (None) it only counts. Without a terminal, it writes a line every
-    `every` seconds, if given. Of nested bars, only the outermost is drawn.
+    Without a `total` (None) the bar only counts. Without a terminal, it prints a line
+    every `every` seconds, if this is given. If bars are nested, only the outermost is
+    drawn.
 
     >>> bar = Bar("copying", 10)
     >>> bar.reach(3)
@@ -52,11 +53,11 @@ class Bar:
         _busy = _busy or self._owns
 
     def advance(self, steps: int = 1) -> None:
-        """So many more steps are done."""
+        """Advance the bar by this many steps."""
         self.reach(self._done + steps)
 
     def reach(self, done: int, total: int | None = None) -> None:
-        """So many steps are done, of `total`, if that is known only now."""
+        """Set the number of steps done, and the `total` if it was not known before."""
         self._done = done
         if total is not None:
             self._total = total
@@ -72,7 +73,7 @@ class Bar:
             print(self._line(now), file=self._out, flush=True)
 
     def close(self) -> None:
-        """End the line."""
+        """End the line, so that later output starts on a new one."""
         global _busy
         if not self._owns:
             return
@@ -110,7 +111,7 @@ def progress(
     *,
     every: float | None = None,
 ) -> Generator[_Item, None, None]:
-    """The items, with a `Bar` that advances by one for each.
+    """Yield the items, and advance a `Bar` by one step for each of them.
 
     >>> list(progress(range(3), 3, "counting"))
     [0, 1, 2]
@@ -125,7 +126,7 @@ def progress(
 
 
 def _span(seconds: float) -> str:
-    """A time in the units that people use.
+    """Return a time as text in seconds, minutes or hours.
 
     >>> _span(59.2), _span(600), _span(14_700)
     ('59 s', '10 min', '4 h 5 min')

@@ -1,4 +1,5 @@
-"""The rules that every row of a log keeps; a violation names column, row and rule."""
+"""The rules that every row of a log must satisfy. The error names the column, the row
+and the rule."""
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
@@ -44,7 +45,8 @@ _WORDS: dict[type[np.generic], str] = {
 
 
 def typed(name: str, value: Collection[object]) -> Collection[object]:
-    """Return the column as an array of its type, or refuse it in one sentence."""
+    """Return the column as an array of its type, or raise an error that names the first
+    wrong row."""
     if name in ("decision_id", "fingerprint"):
         return _texts(name, value)
     if name == "slate":
@@ -78,8 +80,8 @@ def typed(name: str, value: Collection[object]) -> Collection[object]:
 
 
 def check_rows(log: "Log") -> None:
-    """Refuse the first row that breaks a rule; columns are typed, and as long as
-    `arm`."""
+    """Raise an error for the first row that breaks a rule. The columns already have
+    their types and the length of `arm`."""
     for name, (holds, rule) in _RULES.items():
         column = getattr(log, name)
         if column is not None:
@@ -177,7 +179,7 @@ def _check_odds(log: "Log", propensities: Array) -> None:
 
 
 def _check_metrics(log: "Log") -> None:
-    """Refuse amounts without names."""
+    """Raise an error if there are amounts of metrics without names."""
     if log.metrics is None:
         raise InvalidInput(
             "metrics must name the columns of metric, such as ['revenue']; got none"
@@ -186,7 +188,8 @@ def _check_metrics(log: "Log") -> None:
 
 
 def _check_control(log: "Log") -> None:
-    """Refuse odds of a control that are no distribution, and groups of other names."""
+    """Raise an error if the propensities of the control do not sum to 1, or if a group
+    has an unknown name."""
     if log.control is not None:
         total = log.control.sum(axis=1)
         is_positive = (log.control >= 0).all(axis=1)
@@ -213,7 +216,8 @@ def _check_unique(ids: npt.NDArray[np.object_]) -> None:
 
 
 def _widths(log: "Log", names: str, *columns: str) -> dict[str, int]:
-    """The number of entries according to the names, and to each column of the log."""
+    """Return the number of entries according to the names and according to each
+    column."""
     widths = {}
     if getattr(log, names) is not None:
         widths[names] = len(getattr(log, names))
@@ -237,7 +241,7 @@ def _check_widths(widths: Mapping[str, int]) -> None:
 def _require(
     column: str, holds: Bools | np.bool_, values: npt.NDArray[np.generic], rule: str
 ) -> None:
-    """Refuse the first row that breaks the rule."""
+    """Raise an error for the first row that breaks the rule."""
     if holds.all():
         return
     row = int(np.argmin(holds))
@@ -247,8 +251,8 @@ def _require(
 
 
 def _numbers(name: str, values: Collection[object]) -> npt.NDArray[np.generic]:
-    """Rows of anything (None, mixtures, lists of different lengths) as numbers; the
-    first other value is refused."""
+    """Convert rows of any values (None, mixtures, lists of different lengths) to
+    numbers, or raise an error for the first value that is not a number."""
     kind, ndim = TYPES[name]
     rule = f"must be {_WORDS[kind]}"
     if ndim > 1:
@@ -282,7 +286,8 @@ def _number_row(value: Any, ndim: int) -> npt.NDArray[np.generic]:
 
 
 def _number(value: object) -> object:
-    """A number, NaN for None; text is refused, even if it looks like a number."""
+    """Return a number, or NaN for None. Text raises an error, even if it looks like a
+    number."""
     if value is None:
         return np.nan
     if isinstance(value, float | int | np.number | np.bool_):
@@ -313,7 +318,7 @@ def _texts_or_none(name: str, value: Collection[object]) -> npt.NDArray[np.objec
 
 
 def times(value: Collection[object]) -> npt.NDArray[np.generic]:
-    """Return times in UTC as datetime64[us], or numbers as they are."""
+    """Return times as datetime64[us] in UTC; numbers stay as they are."""
     try:
         array = np.asarray(value)
     except ValueError:  # the lists have different lengths
@@ -339,7 +344,7 @@ def times(value: Collection[object]) -> npt.NDArray[np.generic]:
 
 
 def _moment(value: object) -> datetime:
-    """The time in UTC, of a datetime or of its text."""
+    """Return the time in UTC of a datetime or of its text."""
     moment = value
     if not isinstance(moment, datetime):
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")

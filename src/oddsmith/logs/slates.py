@@ -1,5 +1,5 @@
-"""Slates in a log: decisions that were made together, each for a slot. A single
-decision has no slate."""
+"""Slates in a log: decisions that were made together, each for one slot. A decision
+without slots has no slate."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def slate_column(rows: Collection[object]) -> npt.NDArray[np.object_]:
-    """The slate of each row: text, or None for a single decision."""
+    """Return the slate of each row as text, or None for a decision without slots."""
     column = np.empty(len(rows), dtype=object)
     for row, slate in enumerate(rows):
         if slate is None or slate != slate:
@@ -39,7 +39,7 @@ def slate_column(rows: Collection[object]) -> npt.NDArray[np.object_]:
 
 
 def slot_column(rows: Collection[object]) -> Collection[object]:
-    """The slot of each row, 0 without a slot; whether these are whole numbers is
+    """Return the slot of each row, 0 without a slot. Whether these are whole numbers is
     checked later."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "iu":
         return rows
@@ -47,8 +47,8 @@ def slot_column(rows: Collection[object]) -> Collection[object]:
 
 
 def check_slates(log: "Log") -> None:
-    """Refuse a slate without slots, slots without a slate, a slot below 1, and a pair
-    of slate and slot that occurs twice."""
+    """Raise an error for a slate without slots, slots without a slate, a slot below 1,
+    or a pair of slate and slot that occurs twice."""
     if (log.slate is None) != (log.slot is None):
         absent = "slot" if log.slot is None else "slate"
         raise InvalidInput(
@@ -79,12 +79,12 @@ def check_slates(log: "Log") -> None:
 
 
 def has_slates(log: "Log") -> bool:
-    """Whether some decisions of a log were made together."""
+    """Return whether the log has decisions with slots."""
     return log.slot is not None and bool((log.slot > 0).any())
 
 
 def add_missing_slates(parts: Sequence[dict[str, Any]]) -> None:
-    """Add empty slates to the parts of a log that lack them, if other parts have
+    """Add empty slates to the parts of a log that have none, if other parts have
     slates."""
     if all(part.get("slate") is None for part in parts):
         return

@@ -1,4 +1,4 @@
-"""dsjson of several slots: one event about a slate gives one row per slot.
+"""Read dsjson events of several slots: an event about a slate gives one row per slot.
 
     {"_outcomes": [{"_label_cost": -1, "_id": "top", "_a": [2, 0, 1], "_p": [0.6, 0.2,
     0.2]}, …], "EventId": "…", "c": {shared features, "_multi": [features of each arm],
@@ -23,11 +23,12 @@ from oddsmith.logs.jsonl import is_list_of
 __all__ = ["are_slots", "slot_rows"]
 
 Shared = Callable[[Mapping[str, Any], int], dict[str, Any]]
-"""Reads names, features and context that all slots of an event share."""
+"""A function that reads the names, features and context that all slots of an event
+share."""
 
 
 def are_slots(event: Mapping[str, Any]) -> bool:
-    """Whether an event is about several slots."""
+    """Return whether the event is about several slots."""
     if "_outcomes" in event:
         return True
     return isinstance(event.get("c"), dict) and "_slots" in event["c"]
@@ -36,8 +37,8 @@ def are_slots(event: Mapping[str, Any]) -> bool:
 def slot_rows(
     event: Mapping[str, Any], i: int, shared: Shared, odds: Callable[..., Any]
 ) -> list[dict[str, Any]]:
-    """Return the rows of an event by our columns; an error names row `i`. `odds` reads
-    those of a decision among arms."""
+    """Return the rows of an event in the columns of `Log`. Errors name row `i`. The
+    function `odds` reads the propensities of one decision."""
     slots, outcomes = _slots_and_outcomes(event, i)
     about = {key: value for key, value in event["c"].items() if key != "_slots"}
     actions = _objects(about.get("_multi"), "c", "a list of actions in _multi", i)
@@ -70,7 +71,8 @@ def slot_rows(
 def _slots_and_outcomes(
     event: Mapping[str, Any], i: int
 ) -> tuple[list[Slot], list[Mapping[str, Any]]]:
-    """The slots, with distinct names, and their outcomes in the same order."""
+    """Return the slots, which must have distinct names, and their outcomes in the same
+    order."""
     objects = _objects(event["c"].get("_slots"), "c", "a list of slots in _slots", i)
     outcomes = _objects(
         event.get("_outcomes"), "_outcomes", "an object for each slot", i
@@ -121,7 +123,8 @@ def _features(slot: Mapping[str, Any], i: int) -> dict[str, Any]:
 def _remaining_actions(
     outcome: Mapping[str, Any], n: int, taken: Sequence[int], i: int
 ) -> list[int]:
-    """The actions that a slot could show, from 0 on, the drawn one first."""
+    """Return the actions that were left for a slot, numbered from 0, with the drawn one
+    first."""
     left: Any = outcome.get("_a")
     if not left or not is_list_of(left, int) or not all(0 <= a < n for a in left):
         raise BrokenLog(

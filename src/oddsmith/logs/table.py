@@ -1,4 +1,4 @@
-"""Log: a typed table of decisions and rewards, checked once when it is made."""
+"""Log: a typed table of decisions and rewards, checked once when it is created."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -55,9 +55,9 @@ class Log:
     - `metric` (T, M) are amounts besides the reward in their own units, named by
       `metrics`, NaN where no amount has come.
 
-    Errors name column, row and rule. A slice, a mask or a list of numbers selects a log
-    of these rows. A number selects one row, a dict of its columns, and iteration gives
-    the same dicts.
+    Errors name the column, the row and the rule. Indexing with a slice, a mask or a
+    list of numbers returns a log of these rows. A number returns one row as a dict of
+    its columns, and iteration yields such dicts.
 
     >>> log = Log(
     ...     arm=[0, 1, 1],
@@ -133,7 +133,8 @@ class Log:
             object.__setattr__(self, "propensity", np.minimum(propensity, 1.0))
 
     def _share_names(self, names: tuple[str, ...] | None) -> None:
-        """Set the names that all rows offered; given names must be the same."""
+        """Set `arms` to the names that all rows offered. If `arms` was given, it must
+        be the same names."""
         if self.arms not in (None, names):
             what = "differ from row to row"
             if names is not None:
@@ -153,7 +154,7 @@ class Log:
         **columns: object,
     ) -> "Log":
         """Return the log of these decisions and rewards (NaN for a reward that has not
-        come); amounts of metrics and more columns by name."""
+        arrived). `metrics` has amounts by metric; other columns are passed by name."""
         if isinstance(decisions, Decision):
             stacked = decisions
         else:
@@ -181,7 +182,7 @@ class Log:
 
     @classmethod
     def concatenated(cls, logs: Sequence["Log"]) -> "Log":
-        """Join logs, one after the other; columns that some of them lack are
+        """Join logs, one after the other. Columns that some of them lack are
         dropped."""
         if not logs:
             raise InvalidInput("logs must not be empty; got 0 of them")
@@ -217,12 +218,12 @@ class Log:
         return cls._trusted(whole, logs[0])
 
     def columns(self) -> dict[str, Any]:
-        """The columns that are there, by name."""
+        """Return the columns that this log has, by name."""
         values = {name: getattr(self, name) for name in COLUMNS}
         return {name: value for name, value in values.items() if value is not None}
 
     def decisions(self) -> Decision:
-        """Return all decisions as one, with a leading axis, for `fold`."""
+        """Return all decisions as one `Decision` with a leading axis, for `fold`."""
         if self.propensities is None:
             raise InvalidInput(
                 "column propensities: must be there to make decisions; got none"
@@ -245,12 +246,13 @@ class Log:
         )
 
     def rewarded(self) -> "Log":
-        """The rows whose reward has arrived."""
+        """Return the rows whose reward has arrived."""
         waiting = np.isnan(self.reward)
         return self[~waiting] if waiting.any() else self
 
     def state_of(self, policy: Policy) -> State:
-        """Return the state of a policy after this log, for `Agent(policy, start=log)`.
+        """Return the state of a policy after it learned from this log, for
+        `Agent(policy, start=log)`.
 
         >>> from oddsmith.policies.auto import auto
         >>> log = Log(arm=[0, 1], reward=[1, np.nan], context=[[1.0], [2.0]])
@@ -263,15 +265,16 @@ class Log:
         return fit_log(policy, self).state
 
     def split(self, rows: int) -> "Iterator[Log]":
-        """The log in pieces of at most so many rows."""
+        """Yield the log in pieces of at most this many rows."""
         for start in range(0, len(self), rows):
             yield self[start : start + rows]
 
     def offering(self, arms: object) -> "Log":
-        """Return the same rows with names and features of the arms, as in `arms=` of a
-        decision.
+        """Return the same rows with names and features of the arms, in the form of
+        `arms=` of a decision.
 
-        Every row offers all arms, in the log's order; its mask and its odds stay.
+        Every row then offers all arms in the log's order. Its mask and its propensities
+        stay the same.
 
         >>> log = Log(arm=[1], reward=[1], propensity=[0.5], arms=["hat", "coat"])
         >>> log.offering({"coat": {"price": 90}, "hat": {"price": 20}}).known_features
@@ -292,8 +295,8 @@ class Log:
 
     @property
     def kind(self) -> LogKind:
-        """The known odds: "exact" (of all arms), "drawn" (of the drawn arm),
-        "deterministic" (all 1), "unknown"."""
+        """Which propensities are known: "exact" (of all arms), "drawn" (of the drawn
+        arm), "deterministic" (all are 1) or "unknown"."""
         if self.propensity is None:
             return "unknown"
         chosen = self.propensity
@@ -307,13 +310,13 @@ class Log:
 
     @property
     def known_features(self) -> FeatureKind:
-        """The arms with known features: "all" that could be drawn, only the "drawn"
+        """The arms whose features are known: "all" that were offered, only the "drawn"
         one, or "none"."""
         return offers.feature_kind(self)
 
     @property
     def allows(self) -> tuple[Use, ...]:
-        """The uses that a log of this kind allows: "learning", "models", "weights",
+        """The uses that this log allows, of "learning", "models", "weights" and
         "odds"."""
         by_features: Collection[Use] = USES
         if self.known_features == "drawn":
@@ -322,8 +325,8 @@ class Log:
         return tuple(use for use in by_odds if use in by_features)
 
     def require(self, use: Use) -> None:
-        """Refuse a use that this log does not allow; the error names the uses that it
-        allows.
+        """Raise an error if this log does not allow the use. The error names the uses
+        that it allows.
 
         >>> Log(arm=[0], reward=[1]).require("weights")
         Traceback (most recent call last):
@@ -347,8 +350,8 @@ class Log:
 
     @property
     def n_arms(self) -> int:
-        """K according to the columns or names (the largest number of arms, where rows
-        differ); else the largest arm plus one."""
+        """The number of arms K, from the columns or the names (the largest number if
+        rows differ), else the largest arm plus one."""
         for column in (self.propensities, self.eligible):
             if column is not None:
                 return int(column.shape[1])
@@ -381,8 +384,8 @@ class Log:
         self, rows: slice | Sequence[int] | npt.NDArray[np.generic]
     ) -> "Log": ...
     def __getitem__(self, rows: object) -> "dict[str, Any] | Log":
-        """The row of a number, by column; or a log of the rows of a slice, a mask or a
-        list of numbers."""
+        """Return one row as a dict for a number, or a log of the rows for a slice, a
+        mask or a list of numbers."""
         chosen = rows if isinstance(rows, slice) else _numbers(rows, len(self))
         columns = self.columns().items()
         if isinstance(chosen, int):
@@ -392,7 +395,8 @@ class Log:
 
     @classmethod
     def _trusted(cls, columns: Mapping[str, object], like: "Log") -> "Log":
-        """A log of columns that were checked before, with the names of another."""
+        """Return a log of columns that were checked before, with the names of the log
+        `like`."""
         log = object.__new__(cls)
         for name in COLUMNS:
             object.__setattr__(log, name, columns.get(name))
@@ -407,15 +411,15 @@ class Log:
 
 _NAMES = ("arms", "experts", "metrics")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
-# fields of a decision that are stored under another name, or not at all
+# fields of a decision that a log stores under another name, or not at all
 _DECISIONS_OWN = ("index", "arms", "advisers")
-# columns that may be missing: then all arms are eligible, no expert failed, there are
-# no features or no slates
+# columns that may be missing: then all arms were eligible, no expert failed, and there
+# are no features or no slates
 MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 
 
 def _numbers(rows: object, length: int) -> int | Bools | Ints:
-    """A number from 0, or an array of numbers or of a mask."""
+    """Return an int for a number, else an array of the numbers or of the mask."""
     array = np.asarray(rows)
     if array.dtype.kind == "b" and array.shape == (length,):
         return array

@@ -84,12 +84,12 @@ def test_no_false_alarm_where_the_best_predictor_is_right(tmp_path: Path) -> Non
         for told in play(served, "A1, realizable", 2000):
             assert told.startswith(
                 (
-                    "The best predictor, 'predictor', has the best policy too",
+                    "The best predictor, 'predictor', also has the best policy",
                     "The policy of 'adv",
                 )
             )
         assert told.startswith(
-            "The best predictor, 'predictor', has the best policy too"
+            "The best predictor, 'predictor', also has the best policy"
         )
 
 

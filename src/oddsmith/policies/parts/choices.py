@@ -80,7 +80,7 @@ class Choices(NamedTuple):
         if self.predictor in self.hidden:
             return (
                 f"Whether the best predictor, {self.predictor!r}, has the best policy "
-                f"is still open.{hidden}"
+                f"is not known yet.{hidden}"
             )
         if self.policy == self.predictor:
             seen = f"{self.n:,} rewards say"

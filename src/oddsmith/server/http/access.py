@@ -18,10 +18,11 @@ __all__ = [
 ]
 
 ANYONE = Key("anyone", ("admin",), (), ())
-"""The key of every caller if no key is needed; it has no token."""
+"""The `Key` of every caller if the service needs no key; it has no token."""
 
 STRANGER = Key("", (), (), ())
-"""The key of an unauthenticated caller if keys are needed; it permits nothing."""
+"""The `Key` of an unauthenticated caller if the service needs keys; it permits
+nothing."""
 
 _NO_KEY = Refusal(
     401,
@@ -31,7 +32,7 @@ _NO_KEY = Refusal(
 
 
 class Forbidden(OddsmithError):
-    """The key does not permit this call."""
+    """Error: the key does not permit this call."""
 
 
 def authorize(
@@ -88,7 +89,8 @@ def _scopes_text(scopes: frozenset[Scope]) -> str:
 
 
 def check_bind(host: str, ring: KeyRing | None) -> None:
-    """Raise if a host is reachable from other machines and no key is in force.
+    """Raise an error if the host is reachable from other machines and the service has
+    no valid key.
 
     >>> check_bind("127.0.0.1", None)
     >>> check_bind("0.0.0.0", None)

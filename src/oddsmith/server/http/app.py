@@ -65,7 +65,9 @@ _KINDS: dict[type[Exception], tuple[int, str]] = {
     StoreFailed: (503, "store_failed"),
     Busy: (503, "busy"),
 }
-_FEW = 200  # keys that are compared here; `check_keys` reads larger bodies
+# _FEW: bodies with at most this many keys are checked here for repeated keys;
+# `check_keys` reads larger ones
+_FEW = 200
 _FULL = ("disk is full", "database or disk is full", "No space left")
 _NAMES = 20  # experiment names listed in a refusal
 _WITH_ID = (DecisionAnswer, SlateAnswer, EventAnswer, DoorAnswer)
@@ -75,9 +77,9 @@ _WITH_ID = (DecisionAnswer, SlateAnswer, EventAnswer, DoorAnswer)
 class RequestHead(NamedTuple):
     """The head of a request, with its route, the parameters in its path, and its key.
 
-    If `waits`, the call may be held open for long, and is cancelled when the client
-    disconnects. `body_bytes` limits the body of another product's API (a `Door`).
-    `authenticated` is true if the caller has a key in force, or needs none.
+    If `waits`, the call may take long, and is cancelled when the client disconnects.
+    `body_bytes` limits the body of another product's API (a `Door`). `authenticated` is
+    true if the caller has a valid key, or needs none.
     """
 
     route: Route
@@ -98,7 +100,7 @@ class RequestHead(NamedTuple):
 
 
 class App:
-    """Answers requests by the table of routes of `service`; `page` contains the files
+    """Answers requests: `service` has the routes and the experiments, `page` the files
     for browsers."""
 
     def __init__(
@@ -196,7 +198,8 @@ class App:
     def _refuse(
         self, route: Route, refusal: Refusal, scope: HttpScope, key: str = ""
     ) -> Response:
-        """Count a refused head, and return its response.
+        """Count a request that is refused after its head was read, and return the
+        response.
 
         After too many wrong keys from one address, the response closes the connection.
         """
@@ -360,7 +363,7 @@ def make_app(
     `rate` limits keys without a rate of their own. `access_log` is called with a line
     for each answer. `room` contains the server's connections, for metrics. Without
     `dashboard`, no files for browsers are served. `doors` are APIs of other products,
-    which serve paths that are not ours.
+    whose paths are served in addition to those of oddsmith.
     """
     service = Service(experiments, ROUTES, ring=keys, clock=clock, rate=rate, room=room)
     files = page_folder() if dashboard else {}

@@ -21,7 +21,7 @@ _OTHER_FILES = 4_096  # files reserved for stores and for Python itself
 
 
 class Connection(Protocol):
-    """A connection that can be closed to make room."""
+    """A connection that the server can close to make room for another."""
 
     def drop(self) -> None:
         """Close the connection immediately."""
@@ -32,13 +32,13 @@ class Connections:
     """The connections of one server, at most `most`, and the rule for closing some to
     make room for new ones.
 
-    A connection is *authenticated* if its last request had a key in force; without a
-    key ring every request has one. Authenticated connections can take at most three
-    quarters of the places, and are never closed to make room. The other connections are
-    ordered by the time of their last answer, or of their arrival if there is none;
-    unfinished requests do not count. If all places are taken, a new connection replaces
-    the first of them. So a new client always gets a place, and can send its key until
-    `entrance` further clients have arrived.
+    A connection is *authenticated* if its last request had a valid key; in a service
+    without keys, every request counts as authenticated. Authenticated connections can
+    take at most three quarters of the places, and are never closed to make room. The
+    other connections are ordered by the time of their last answer, or of their arrival
+    if there was none; unfinished requests do not count. If all places are taken, a new
+    connection replaces the first of them. So a new client always gets a place, and can
+    send its key until `entrance` further clients have arrived.
 
     One address (for IPv6: the network, /64) can have at most `each` connections. If it
     opens more, the new connection replaces another one of the same address, in the same
@@ -52,7 +52,8 @@ class Connections:
     each: int = 200
     free: Callable[[str], bool] = is_loopback
     closing: bool = False
-    # refusals below the application, by status
+    # number of requests and connections that were refused before they reached the
+    # application, by status
     refused: Counter[int] = field(default_factory=Counter)
     replaced: int = 0
     _networks: dict[Connection, str] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class Connections:
 
     def admit(self, one: Connection, address: str) -> bool:
         """Give a new connection a place, and close another one if necessary. Return
-        False if its address has too many."""
+        False if its address has too many connections."""
         network = network_of(address)
         if self._by_network[network] >= self.each and not self.free(address):
             oldest = self._oldest_of(network)
@@ -88,7 +89,7 @@ class Connections:
         return True
 
     def recognize(self, one: Connection, *, authenticated: bool) -> bool:
-        """Record whether a request has a key in force, before its body is read.
+        """Record whether a request has a valid key, before its body is read.
 
         Return False if there is no place for another authenticated connection.
         """

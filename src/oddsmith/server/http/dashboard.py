@@ -1,5 +1,5 @@
-"""The dashboard of stores, with or without a running service: the files for browsers
-and all read-only routes."""
+"""The dashboard of stores: the files for browsers and all read-only routes. It needs no
+running service."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -59,7 +59,7 @@ class _Count(NamedTuple):
 
 class _Bystander(Policy):
     """Stand-in for a policy that the store does not describe: it counts rewards and
-    learns nothing else."""
+    learns nothing."""
 
     def init(self, shape: tuple[int, ...] = ()) -> _Count:
         return _Count(0)
@@ -93,8 +93,7 @@ class StoreView(ExperimentSetup):
 
     @property
     def change(self) -> Change:
-        """Function that applies changes of experts and arms to policy and state. A
-        judge needs no models."""
+        """Function that applies changes of experts and arms to policy and state."""
         if isinstance(self.policy, _Bystander):
             return _no_change
         if self.by_file:
@@ -102,14 +101,15 @@ class StoreView(ExperimentSetup):
         return roster_change()
 
     def load_expert(self, name: str) -> None:
-        """Load an expert that joins, if the view has models."""
+        """Load the code of an expert that was added, if the view has models."""
         if self.by_file:
             super().load_expert(name)
 
     def start_before(self, latest: int) -> FoldState:
         """Return the newest state at or before a position, with its statistics.
 
-        A judge has its weights as state; a bystander has a count.
+        Without the policy file, the state of a policy with experts contains only their
+        weights, and that of `_Bystander` only a count.
         """
         if self.by_file:
             return super().start_before(latest)
@@ -184,7 +184,8 @@ def dashboard_app(views: Sequence[StoreView]) -> Limits:
 def _view_by_store(place: str, experiment: str | None) -> StoreView:
     """Return the view of a store without its policy file.
 
-    If the store contains the judge of its policy, the judge needs no models.
+    If the store describes how the policy weighs its experts, their models are not
+    needed.
     """
     reading = open_reader(place, experiment)
     about = reading.about
@@ -226,7 +227,7 @@ def _view_by_file(path: Path) -> StoreView:
         first_arms: list[str] = reading.about.get("arms") or []
         arms = list(file.arms or ())
         if first_arms and arms[: len(first_arms)] == first_arms:
-            # arms may have been added to the file since
+            # The arms in the file may be more than those of the store.
             file = read_policy(path, arms=first_arms)
         policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
         if fingerprint(policy) != reading.fingerprint:

@@ -1,4 +1,5 @@
-"""Door: base class for the APIs of other products, translated to our own calls.
+"""Door: base class for the APIs of other products, which are translated to calls of our
+own API.
 
 Such an API has its own paths, keys and error format. It calls the handlers of our own
 routes with our own messages, so every decision is written to the log in the same way.
@@ -55,8 +56,8 @@ class Visit(NamedTuple):
     """A call to another product's API, as its handler gets it.
 
     The other argument of the handler is the experiment, or the service if the route has
-    `each`. `parameters` contains the parameters of the path and of the API. `message`
-    is the decoded body, or None if the route takes no body.
+    `each`. `parameters` contains the parameters in the path and those that the API
+    adds. `message` is the decoded body, or None if the route takes no body.
     """
 
     parameters: dict[str, str]
@@ -72,7 +73,8 @@ class Visit(NamedTuple):
 
     @property
     def query_fields(self) -> dict[str, str]:
-        """The fields of the query by name; if a field is repeated, the last one."""
+        """The fields of the query by name. If a field is repeated, the last one
+        counts."""
         text = self.query.decode("latin-1")
         return dict(parse_qsl(text, keep_blank_values=True))
 

@@ -63,8 +63,8 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A named key and its permissions.
 
-    Without experiments it is valid for all of them; without a rate, the rate of the
-    service applies. `tokens` are in the order of their creation. The last one is
+    Without experiments, the key is valid for all of them; without a rate, the rate of
+    the service applies. `tokens` are in the order of their creation. The last one is
     current, and earlier ones expire soon.
     """
 
@@ -97,9 +97,9 @@ class KeyRing:
     """The keys of a file, which is read again as soon as it changes. A revoked key is
     refused from the next request on.
 
-    If a changed file cannot be read, this is logged once, and the earlier keys stay in
-    force. `clock` returns seconds since 1970: an expired token is refused even if the
-    file does not change.
+    If a changed file cannot be read, the service logs this once and continues with the
+    keys that it read before. `clock` returns seconds since 1970: an expired token is
+    refused even if the file does not change.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class KeyRing:
         return None
 
     def live(self) -> bool:
-        """Return whether at least one key is in force."""
+        """Return whether at least one key is valid now."""
         self._read_again()
         now = self._clock()
         return any(now < end for _, end in self._ends.values())
@@ -177,8 +177,8 @@ def _ends(keys: tuple[Key, ...]) -> _Ends:
 
 
 def read_keys(path: str | Path) -> tuple[Key, ...]:
-    """Return the keys of a file, oldest first, with revoked ones. Only its owner may be
-    able to write the file."""
+    """Return the keys of a file, oldest first, including revoked ones. The file must be
+    writable by its owner only."""
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -319,8 +319,8 @@ def _new_token(expires: datetime | None) -> tuple[str, Token]:
 
 @contextmanager
 def _editing(path: str | Path) -> Iterator[list[Key]]:
-    """Lock a file against other writers, and yield its keys; write the list back as a
-    whole unless the block raises."""
+    """Lock a file against other writers and yield its keys. After the block the list is
+    written back as a whole, unless the block raises an error."""
     import fcntl
 
     path = Path(path).resolve()

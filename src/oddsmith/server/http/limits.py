@@ -1,7 +1,8 @@
-"""Limits: the ASGI layer around the application.
+"""Limits: the ASGI layer around the application, which refuses some requests before it
+reads their bodies.
 
-It refuses requests that are too large or come from pages of other sites, before it
-reads them (`wire` limits time).
+These are requests that are too large, or that a page of another site has sent. (Limits
+on time are in `wire`.)
 """
 
 import asyncio
@@ -76,16 +77,16 @@ class Limits:
     """An ASGI application around `app`, which gets complete bodies. A request that is
     too large is refused before it is read, or while it arrives.
 
-    `enter` reads only the head. It returns either a response, and then no body is read,
-    or an object for `app`. The object may have four attributes: `authenticated` (the
-    caller has a key in force), `waits` (the call is cancelled when the client
-    disconnects), `body_bytes` (limit of its body) and `refusal_response` (a function
-    that formats refusals).
+    `enter` reads only the head of a request. It returns either a response, and then no
+    body is read, or an object for `app`. The object may have four attributes:
+    `authenticated` (the caller has a valid key), `waits` (the call is cancelled when
+    the client disconnects), `body_bytes` (limit of its body) and `refusal_response` (a
+    function that formats refusals).
 
     `begin` and `end` are awaited when the server starts and ends; `drain` is called
     when it will end soon. `body_bytes` contains the limits of bodies by path, and
     `body` the limit for other paths. `target` limits path and query; `headers` and
-    `header_bytes` limit the number and size of headers. `local` is required for a
+    `header_bytes` limit the number and size of headers. `local` must be true for a
     service without keys: browsers can then call it from its own pages only
     (`foreign_header`).
     """
@@ -134,8 +135,8 @@ class Limits:
         """Return the response to one request, without Content-Length and the security
         headers; None if the client has disconnected.
 
-        Before the body is read, `recognize` is called with whether the request has a
-        key in force. If it returns False, there is no place for the connection.
+        `recognize` is called before the body is read, with whether the request has a
+        valid key. If it returns False, there is no place for the connection.
         """
         once: dict[bytes, bytes] = {}
         twice = b""

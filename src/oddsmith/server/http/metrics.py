@@ -1,7 +1,7 @@
 """Metrics in the format of Prometheus; latencies come from a monotonic clock.
 
 prometheus_client counts answers as they are sent. All other metrics are computed during
-a scrape without reading a store, and written by `families`. They are written one by
+a scrape without reading a store, and formatted by `families`. They are yielded one by
 one, because there may be thousands of experiments.
 """
 
@@ -118,20 +118,20 @@ class Metrics:
         yield Family(
             "oddsmith_connections_replaced_total",
             "counter",
-            "Connections that were closed to make room for new ones.",
+            "Connections closed to make room for new ones.",
             [("", room.replaced)],
         )
         yield _by_label(
             "oddsmith_wire_refusals_total",
             "counter",
-            "Refused below the application.",
+            "Requests refused before they reached the application.",
             "status",
             room.refused,
         )
         yield _by_label(
             "oddsmith_rate_refusals_total",
             "counter",
-            "Calls beyond the rate of a key.",
+            "Calls refused because they exceeded the rate of their key.",
             "key",
             service.rates.refused,
         )
@@ -139,14 +139,14 @@ class Metrics:
         yield _by_label(
             "oddsmith_key_seconds_left",
             "gauge",
-            "Time until a key ends, in its last 14 days.",
+            "Seconds until a key expires, for keys that expire within 14 days.",
             "key",
             dict(list(left.items())[:_KEYS]),
         )
         yield _by_label(
             "oddsmith_oldest_transaction_seconds",
             "gauge",
-            "Age of a server's oldest transaction.",
+            "Age of the oldest transaction on a database server.",
             "database",
             service.hold_ups.ages(),
         )

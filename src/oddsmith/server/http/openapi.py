@@ -24,8 +24,8 @@ _REASONS = {
     404: "There is no such thing.",
     408: "The request took too long to arrive.",
     409: (
-        "Something else was kept before: another value, or an arm that is not offered "
-        "now."
+        "The store already has something else for this id: another value, or an arm "
+        "that is not offered now."
     ),
     413: "The body is too large.",
     414: "The path is too long.",
@@ -33,8 +33,9 @@ _REASONS = {
     429: "The key has made too many calls; Retry-After says when to try again.",
     431: "The headers are too large.",
     503: (
-        "Not now: the store fails (store_failed), the state is being read from the log "
-        "(restoring), there is too much to do (busy), or the service stops (stopping)."
+        "The call is not possible now: the store fails (store_failed), the state is "
+        "being read from the log (restoring), there are too many calls (busy), or "
+        "the service is stopping (stopping)."
     ),
     507: "The disk is full.",
 }
@@ -72,7 +73,7 @@ def document(routes: "Sequence[Route]") -> bytes:
         "info": {
             "title": "oddsmith",
             "version": __version__,
-            "description": "Decisions with exact odds.",
+            "description": "Decisions with logged propensities.",
         },
         "paths": paths,
         "components": {

@@ -38,8 +38,8 @@ class _File(NamedTuple):
 
 
 class PageFiles:
-    """Serves files by path, to clients without a key as well, because they contain no
-    data. Without files, every path is unknown."""
+    """Serves the files for browsers by path. They contain no data, so clients without a
+    key get them too. If there are no files, every path is unknown."""
 
     def __init__(self, bodies: Mapping[str, bytes], docs: bytes) -> None:
         """`bodies` are the files of the dashboard by name, with `index.html`; `docs` is

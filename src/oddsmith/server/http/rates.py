@@ -21,8 +21,8 @@ _ADDRESSES = 10_000  # addresses with counts of wrong keys; the oldest is droppe
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Calls per second in the long run, and the number of calls at once after a pause
-    (`burst`)."""
+    """Rate limit: calls per second in the long run, and the number of calls at once
+    after a pause (`burst`)."""
 
     per_second: Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
     burst: Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
@@ -96,12 +96,12 @@ class TooMany(OddsmithError):
 
 
 class Rates:
-    """The buckets of all keys of one process, by name; `default` is the rate of keys
-    without their own.
+    """The token buckets of all keys of one process, by name; `default` is the rate of
+    keys without their own.
 
-    A call is counted before its body is read, and the further entries of a batch when
-    their number is known. They may overdraw a bucket that is not overdrawn yet. So no
-    batch is too large for a rate, and at most one batch exceeds the burst.
+    A call is counted before its body is read. The further entries of a batch are
+    counted when their number is known, and may overdraw a bucket that is not overdrawn
+    yet. So no batch is too large for a rate, and at most one batch exceeds the burst.
     """
 
     def __init__(

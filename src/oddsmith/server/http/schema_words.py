@@ -52,7 +52,7 @@ class Field(NamedTuple):
 
 
 def fields_of(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> list[Field]:
-    """The fields of an object, each followed by the fields inside it.
+    """Return the fields of an object, each followed by the fields inside it.
 
     >>> page = {
     ...     "type": "object",

@@ -16,8 +16,8 @@ from oddsmith.server.http.wire import server_config
 __all__ = ["GRACE_S", "serve"]
 
 GRACE_S = 10
-"""Seconds that current requests have when the service stops; after that they get
-503."""
+"""Seconds that unfinished requests have when the service stops; after that they get
+status 503."""
 
 
 def serve(

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class NotFound(InvalidInput):
-    """There is no such path, experiment or decision."""
+    """Error: there is no such path, experiment or decision."""
 
 
 class Service:

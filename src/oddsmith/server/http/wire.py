@@ -19,8 +19,8 @@ from oddsmith.server.http.response import Refusal
 __all__ = ["BACKLOG", "Wire", "server_config"]
 
 BACKLOG = 4_096
-"""Connections that may wait to be accepted. Beyond that the kernel drops attempts, and
-clients retry after a second."""
+"""Number of connections that may wait to be accepted. If there are more, the kernel
+drops attempts, and clients retry after a second."""
 
 _requests = logging.getLogger("uvicorn.error.requests")
 # Unauthenticated clients could fill the log with broken requests, so those are only
@@ -296,7 +296,8 @@ def head_of(
 
 
 class _Enough(Exception):
-    """Stops the parser: no further request of this connection is answered."""
+    """Raised to stop the parser, because no further request of this connection is
+    answered."""
 
 
 def server_config(

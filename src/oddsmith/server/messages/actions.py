@@ -25,9 +25,9 @@ _Bounds = Annotated[
 
 
 class ActionGiven(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Change what is in force: pause an arm or the experiment, stop all calls of
-    experts, freeze learning, change the holdout, bounds or exploration, or record a
-    verdict.
+    """Change an experiment while it runs: pause an arm or the experiment, stop all
+    calls of experts, freeze learning, change the holdout, bounds or exploration, or
+    record a verdict.
 
     `request_id` identifies the call: a repeat has no effect.
     """
@@ -53,9 +53,9 @@ class ActionGiven(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class InForce(msgspec.Struct):
-    """What is in force for decisions: the state ("running", "paused" or "killed"), the
-    arm or policy that everybody gets while it is not running, paused arms, and the
-    values that actions have changed.
+    """The current restrictions on decisions: the state ("running", "paused" or
+    "killed"), the arm or policy that all callers get while it is not running, paused
+    arms, and the values that actions have changed.
 
     `holdout` is the current share; null without a holdout. `environment` is whether the
     environment of this process has stopped the experiment.
@@ -74,8 +74,8 @@ class InForce(msgspec.Struct):
 
 
 class ActionAnswer(msgspec.Struct):
-    """An action that is on disk, and what is in force now; `new` is false for a
-    repeated call."""
+    """An action that is on disk, and the restrictions that now apply; `new` is false
+    for a repeated call."""
 
     experiment: str
     position: int
@@ -97,7 +97,8 @@ class RecordedAction(msgspec.Struct):
 
 
 class Actions(msgspec.Struct):
-    """What is in force, and the actions of the log, newest first."""
+    """The current restrictions on decisions, and the actions of the log, newest
+    first."""
 
     experiment: str
     in_force: InForce

@@ -71,7 +71,8 @@ _Amounts = Annotated[
     ),
 ]
 _Odds = dict[_Arm, Annotated[float, Meta(ge=0, le=1)]]
-# Other names match nothing and give 404, so the pattern is documented but not checked.
+# No decision has another name, so such a name gives 404: the pattern is documented but
+# not checked.
 _AnyName = Annotated[str, Meta(extra_json_schema={"pattern": _NAME})]
 _AnyId = Annotated[
     str,
@@ -271,9 +272,10 @@ class _DecisionFacts(msgspec.Struct, kw_only=True):
 class DecisionAnswer(_DecisionFacts, kw_only=True):
     """A decision that is on disk. It adds to the event the position in the log.
 
-    `propensity` is that of the arm; `odds` contains those of all arms, by default only
-    up to 100 arms. `seen` is the position of the state that decided. In shadow mode
-    `would` is the policy's own arm. Experts in `asleep` made no prediction.
+    `propensity` is that of the drawn arm; `odds` contains those of all arms, by default
+    only up to 100 arms. `seen` is the position in the log of the last event that the
+    state of this decision had learned. In shadow mode `would` is the arm that the
+    policy itself chose. Experts in `asleep` made no prediction.
     """
 
     new: bool
@@ -353,11 +355,11 @@ class DecisionRecord(_DecisionFacts, kw_only=True):
     """The record of one decision in the log. With `context_hidden`, context and
     features are null.
 
-    `features` are null if arms did not come with the call, and "erased" if they were
-    erased. An expert's `predicted` is its prediction for the drawn arm, `predictions`
-    are those for all arms: null if it made none, or cannot predict again. If `paused`,
-    the control decided because the experiment was paused; `barred` has the reason for
-    each arm that was not eligible: "paused", or the number of a rule.
+    `features` are null if the call passed no arms, and "erased" if they were erased. An
+    expert's `predicted` is its prediction for the drawn arm, and `predictions` are
+    those for all arms: null if it made none, or cannot predict again. If `paused`, the
+    control decided because the experiment was paused; `barred` has the reason for each
+    arm that was not eligible: "paused", or the number of a rule.
     """
 
     odds: dict[str, float]

@@ -126,7 +126,7 @@ class TargetValue(msgspec.Struct):
     `n` decisions that count.
 
     `kind` is "served" (the decisions as they were), "uniform" (uniform random over
-    eligible arms), "arm" (always this arm; if arms come with calls, when it was
+    eligible arms), "arm" (always this arm; if calls pass their arms, whenever it was
     offered) or, in shadow mode, "policy". `ess` is the effective sample size. If an
     interval cannot be computed, `refused` is the reason and there are no numbers. With
     `is_cut`, the mean of weighted rewards is outside the interval, and `value` is the
@@ -156,7 +156,8 @@ class ValuesAnswer(msgspec.Struct):
 
 
 class ServedCheck(msgspec.Struct):
-    """Whether arms follow the logged propensities, tested by bets.
+    """Whether the drawn arms follow the logged propensities, by a test of bets against
+    them (an e-process).
 
     `word` is "well", "look" (p ≤ 0.001, which one healthy experiment in 1,000 ever has)
     or "broken" (p ≤ 0.0001).
@@ -170,8 +171,8 @@ class ServedCheck(msgspec.Struct):
 
 
 class ExpertCheck(msgspec.Struct):
-    """Whether an expert's predictions are the mean rewards, tested by bets; they are
-    refuted from an e-value of 20 on.
+    """Whether an expert's predictions are consistent with the mean rewards, by a test
+    of bets against them; they are refuted if the e-value reaches 20.
 
     `loss` is the mean over the `n` rewards of decisions with a prediction of this
     expert; other experts may have made none there.
@@ -194,8 +195,8 @@ class RewardedCheck(msgspec.Struct):
 
 
 class OpenWindowsCheck(msgspec.Struct):
-    """Decisions with an open window (to the width of a bucket), and how many of them
-    count already; `word` is "well" or "look"."""
+    """Decisions whose reward window is open (to the precision of one time bucket), and
+    how many of them count already; `word` is "well" or "look"."""
 
     open: int
     counted: int

@@ -52,7 +52,7 @@ class RewardRange(msgspec.Struct):
 
 
 class ExperimentFacts(msgspec.Struct):
-    """Facts of an experiment: `arms` is null if they come with calls; `trouble` is the
+    """Facts of an experiment: `arms` is null if calls pass their arms; `trouble` is the
     reason why it is not ready."""
 
     name: str

@@ -21,10 +21,10 @@ class StatsQuery(Query):
 class Vitals(msgspec.Struct):
     """The state of an experiment's store and learner.
 
-    `lag_events` is the number of committed events that are not learned yet; the oldest
-    of them is `lag_s` seconds old. `unsaved` is the number of rewards learned since the
-    newest snapshot, which is `snapshot_age_s` seconds old. `oldest_transaction_s` is
-    the age of the oldest transaction of a PostgreSQL server.
+    `lag_events` is the number of committed events that the state has not learned yet;
+    the oldest of them is `lag_s` seconds old. `unsaved` is the number of rewards
+    learned since the newest snapshot, which is `snapshot_age_s` seconds old.
+    `oldest_transaction_s` is the age of the oldest transaction of a PostgreSQL server.
     """
 
     write_trouble: str
@@ -52,9 +52,9 @@ class Stats(msgspec.Struct):
 
     `arms` are counted from the events up to `position`, the most drawn arms first: the
     same on every replica and after every restart. `n_arms` is their number; `others`
-    are arms that came with calls and were drawn too rarely to be counted by name.
-    `epoch` names the store. It has this name for the events after position
-    `epoch_after`, which is not 0 in a store that was restored from a backup.
+    are arms passed in calls that were drawn too rarely to be counted by name. `epoch`
+    names the store. It has this name for the events after position `epoch_after`, which
+    is not 0 in a store that was restored from a backup.
     """
 
     experiment: str

@@ -33,8 +33,8 @@ _BEGIN = "begin immediate"
 
 
 class UpgradeResult(NamedTuple):
-    """The formats before and after (equal if nothing had to be done), and the
-    backups."""
+    """The formats before and after the upgrade (equal if nothing had to be done), and
+    the backups."""
 
     was: str
     now: str

@@ -1,5 +1,5 @@
-"""Routes of operators: change what is in force while an experiment runs, and list the
-changes."""
+"""Routes of operators: pause an experiment or change its limits while it runs, and list
+such actions."""
 
 import asyncio
 
@@ -19,7 +19,8 @@ _MOST = 500  # actions in one answer
 async def act(
     experiment: Experiment, message: am.ActionGiven, sender: str
 ) -> am.ActionAnswer:
-    """Write an action; it is in force here when the call is answered."""
+    """Write an action to the log. It applies to this process when the call is
+    answered."""
     request = Request.of(
         message.action,
         message.fields(),
@@ -34,7 +35,7 @@ async def act(
 
 
 async def actions(experiment: Experiment, _: m.Query) -> am.Actions:
-    """List what is in force, and the actions, newest first."""
+    """List the current restrictions, and the actions, newest first."""
     lines = await asyncio.to_thread(experiment.store.actions)
     newest = [_record(line) for line in lines[: -_MOST - 1 : -1]]
     return am.Actions(experiment.name, _in_force(experiment), newest)

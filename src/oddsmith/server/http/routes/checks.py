@@ -1,5 +1,5 @@
-"""Routes of health checks: propensities, experts, rewards and faults of an experiment,
-from statistics that are folded with its state."""
+"""Routes of health checks: propensities, experts, rewards and faults of an experiment.
+The statistics are updated together with the state."""
 
 from collections.abc import Collection, Sequence
 

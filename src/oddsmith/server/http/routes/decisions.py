@@ -129,8 +129,8 @@ def _counts(account: Account) -> Literal["reward", "default", "correction"] | No
 
 
 def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
-    """Return the record of a decision in the log. With `explain`, fold the state that
-    made it again."""
+    """Return the record of a decision in the log. With `explain`, compute the state
+    that made the decision again from the log."""
     store = experiment.store
     lines = store.history([id], EVERYTHING)
     made = decision_line(lines)

@@ -1,4 +1,4 @@
-"""Make one decision: ask the experts, draw an arm, write the event, answer.
+"""Make one decision: ask the experts, draw an arm, write the event, and answer.
 
 A decision has one type per stage: `Decide` (the message), `Call` (the question to the
 policy), `Odds`, `Decision`, `DecisionMade` (the event), `EventRow` (the row in the
@@ -104,7 +104,7 @@ async def make(
 ) -> NewDecision:
     """Make a decision that is not on disk yet.
 
-    A slot is decided by the state of its slate, whose lock the caller holds. Other
+    A slot is decided with the state of its slate, whose lock the caller holds. Other
     decisions use the current state.
     """
     check_json(message.context)
@@ -216,7 +216,7 @@ def new_id(experiment: Experiment) -> str:
 
 
 def offer_call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
-    """Return the question to the policy about arms that came with the call."""
+    """Return the question to the policy about the arms that this call passes."""
     if message.arms is None:
         give = (
             'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, '
@@ -240,10 +240,10 @@ async def _odds(
 ) -> tuple[Odds, Array | None]:
     """Return the propensities for this call, and the votes behind them.
 
-    The library's own banks run on the event loop. Experts from outside this library run
-    in threads, because they may be slow. They get a copy of the context, because they
-    may change it even after their timeout. If the policy does not weigh votes, there
-    are no votes.
+    The library's own experts run on the event loop. Experts from outside this library
+    run in threads, because they may be slow. They get a copy of the context, because
+    they may change it even after their timeout. If the policy does not weigh votes of
+    experts, the votes are None.
     """
     loop = asyncio.get_running_loop()
     context = call.question
@@ -321,7 +321,8 @@ async def answer_new(
         answer.would = new.arms[event.own.would]
     if new.asleep:
         answer.asleep = new.asleep
-    # Arms that come with calls are counted together, because their number is unbounded.
+    # Arms that are passed in calls are counted together, because their number is
+    # unbounded.
     has_arms = experiment.follower.now.arms is not None
     label = answer.arm if has_arms else OTHERS
     experiment.decided[label] += 1
@@ -411,8 +412,8 @@ def check_again(
 
 
 def check_unit(experiment: Experiment, message: DecideEntry) -> None:
-    """Raise if a unit is given but decisions have none, if it is missing, or if an id
-    is given although the unit identifies the decision."""
+    """Raise an error if a unit is given but decisions have none, if it is missing, or
+    if an id is given although the unit identifies the decision."""
     name = experiment.name
     sticky = experiment.settings.sticky
     has_units = experiment.has_units
@@ -446,8 +447,8 @@ async def _decide_for_unit(
         for line in _allowed_lines(lines, _allowed_arms(experiment, message)):
             positions = [line.position]
             (decision,) = await asyncio.to_thread(experiment.store.decisions, positions)
-            # in a pause, a unit does not keep the policy's arm, and after it not the
-            # control's
+            # A unit must not keep the policy's arm during a pause, nor the control's
+            # arm after it.
             if (decision.group == PAUSED) == experiment.operator.serves_control:
                 return answer_stored(experiment, line, decision, with_odds=message.odds)
         new = await make(experiment, message, None, sender)
@@ -460,7 +461,8 @@ async def _decide_for_unit(
 def _allowed_arms(
     experiment: Experiment, message: DecideEntry
 ) -> Collection[str] | None:
-    """Return the arms that the message, actions and rules permit; None for all."""
+    """Return the arms that the message, the operator's actions and the rules permit;
+    None for all."""
     now = experiment.now
     operator = experiment.operator
     has_arms = now.arms is not None and message.arms is None

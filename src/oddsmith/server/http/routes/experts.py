@@ -172,8 +172,8 @@ def _other_weight(point: Point, names: list[str]) -> float | None:
 
 
 async def _check_change(experiment: Experiment, message: m.RosterChange) -> None:
-    """Raise if a change has no effect or is impossible: an expert that is added or
-    retired twice, is unknown, or is the last one."""
+    """Raise an error if a change is impossible or has no effect: the expert was added
+    or retired before, is unknown, or is the last one."""
     expert = message.expert
     known_experts = experiment.weights()
     active = active_experts(experiment.follower.now.policy)

@@ -152,7 +152,8 @@ def _scaled_reward(experiment: Experiment, reward: float) -> float:
 
 
 def _out_of_reach(id: str) -> InvalidInput:
-    """Return the error for an event that could not be folded, and is not written."""
+    """Return the error for an event that is not written, because the state could not be
+    updated with it."""
     return InvalidInput(
         "id must be of a decision whose context experts can learn from; that of "
         f"{id!r} is erased"
@@ -162,8 +163,8 @@ def _out_of_reach(id: str) -> InvalidInput:
 async def _append(
     experiment: Experiment, events: "Sequence[Reward | MetricAmount | Activation]"
 ) -> m.EventAnswer:
-    """Write events about one decision, which may be made later. Raise if the id is that
-    of a slate."""
+    """Write events about one decision, which may not have been made yet. Raise an error
+    if the id is that of a slate."""
     id = events[0].id
     lost = await experiment.unlearnable_ids([id])
     if id in lost:

@@ -116,8 +116,8 @@ async def slot_refusals(
     """Return errors of rewards for unknown slots of known slates, by index in
     `rewards`.
 
-    A reward for an unknown slate waits until the slate is decided, like rewards for
-    unknown ids.
+    A reward for an unknown slate is accepted and waits until the slate is decided, as
+    rewards for unknown ids do.
     """
     by_slot = {
         place: entry for place, entry in enumerate(rewards) if entry.slate is not None
@@ -179,8 +179,8 @@ def _slot_names(slate: str, ids: Sequence[str]) -> str:
 
 
 def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntry]:
-    """Return the slots of the message, by name or number; raise if other fields do not
-    go with slots."""
+    """Return the slots of the message, by name or number. Raise an error if other
+    fields of the message do not allow slots."""
     if experiment.settings.sticky:
         raise InvalidInput(
             f"slots must be left out, for experiment {experiment.name!r} is sticky; "
@@ -207,7 +207,7 @@ async def _fill(
     slots: Sequence[SlotEntry],
     sender: str,
 ) -> _NewSlate:
-    """Decide all slots by the current state."""
+    """Decide all slots with the current state."""
     now = experiment.now
     whole = _slate_call(experiment, now, message)
     choices = len(slots) * len(whole.names)

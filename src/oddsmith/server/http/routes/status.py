@@ -82,8 +82,8 @@ async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
     events, head, hold_up = await experiment.long_reads.run(
         lambda: (store.tally(), store.head(), store.hold_up())
     )
-    # So that callers find their own decisions in the counts, unless the state is far
-    # behind.
+    # wait shortly, so that callers find their own decisions in the counts, unless the
+    # state is far behind
     with suppress(StoreFailed, Busy):
         await wait_for_state(experiment, head, patience=_GLANCE)
     follower = experiment.follower

@@ -28,7 +28,7 @@ _OF_THE_DATA = {
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_TOOBIG,
 }
-# errors after which the same connection can still be used
+# errors after which the connection can still be used
 _PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SOON = 0.01  # seconds
@@ -40,10 +40,10 @@ class WritePath:
     """The writing connection, its `lock`, and its faults.
 
     There are three kinds of faults. A full disk or another program's lock is temporary:
-    the connection stays. After any other disk error the connection is closed, because
-    the system's cache may differ from the disk after a failed sync. A new connection
-    copies all answered events into the file, syncs it and counts them. A file that is
-    damaged, or has lost answered events, is not written again.
+    the connection stays open. After any other disk error the connection is closed,
+    because the system's cache may differ from the disk after a failed sync. A new
+    connection then copies all answered events into the file, syncs it and counts them.
+    A file that is damaged, or that has lost answered events, is not written again.
 
     The file must also be in its place, because writes to a deleted or replaced file
     would be lost when the process ends.
@@ -72,20 +72,21 @@ class WritePath:
         self._telling = threading.Lock()
         self._fault = ""
         self._displaced = ""
-        self._is_suspect = False  # the connection must be replaced
-        self._is_final = False  # never retry
+        self._is_suspect = False  # whether the connection must be replaced
+        # whether recovery is impossible, so that nothing is tried again
+        self._is_final = False
         self._is_closed = False
         self._pause = 0.0
         self._due = 0.0
         try:
             self._sync_anew()
-        # still open the store, because it can be read
+        # the store is still opened, because it can be read
         except (sqlite3.Error, StoreFailed) as error:
             self.failed(error)
 
     @property
     def trouble(self) -> str:
-        """The reason why it cannot write; empty if it can.
+        """The reason why the file cannot be written; empty if it can.
 
         After `close` the files are not checked, because SQLite removes the write-ahead
         log with the last connection.
@@ -101,7 +102,7 @@ class WritePath:
             return self.told.text
 
     def check(self) -> None:
-        """Raise if a write is known to fail."""
+        """Raise an error if it is known that a write would fail."""
         if self._is_closed:
             raise StoreFailed(f"{self.path} takes no more events: it is closed")
         if self.told.text and self.trouble and (self._displaced or self._is_suspect):
@@ -230,8 +231,8 @@ class WritePath:
             self._is_suspect = True
 
     def _open_again(self, reading: threading.Lock) -> None:
-        """Open another writing connection. The reading one stays open, so that SQLite
-        does not recover the failed write as if it had been committed."""
+        """Open another writing connection. The reading connection stays open: otherwise
+        SQLite would recover the failed write as if it had been committed."""
         with suppress(sqlite3.Error):
             self.connection.close()
         self.connection = connect(self.path)
@@ -271,7 +272,7 @@ class WritePath:
 
 def displacement(names: Sequence[str], numbers: Sequence[object]) -> str:
     """Describe what happened to the files of an open store if they were moved, replaced
-    or deleted; empty if not."""
+    or deleted; empty if nothing happened."""
     for name, number in zip(names, numbers, strict=True):
         try:
             if NUMBER(os.stat(name)) == number:
