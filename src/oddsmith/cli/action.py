@@ -148,7 +148,13 @@ def _write_to_store(asked: argparse.Namespace, fields: Mapping[str, Any]) -> Any
     request = Request.of(
         asked.action, fields, reason=asked.reason, id=asked.request_id, sender="shell"
     )
-    with closing(open_writer(asked.place, asked.experiment)) as store:
+    try:
+        store = open_writer(asked.place, asked.experiment)
+    except StoreFailed as error:
+        raise StoreFailed(
+            f"{error}; send the action to the address of its service"
+        ) from error
+    with closing(store):
         outcome = _write(store, request)
     return outcome._asdict()
 

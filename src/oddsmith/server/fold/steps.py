@@ -55,6 +55,7 @@ def due_after(store: Foldable, after: int, until: int, freezes: Freezes = ()) ->
     known: dict[str, tuple[Count, ...]] = {}  # counts that the state already contains
     # decisions made, activated or corrected, and changes of the policy
     lines: list[Line | Exposure] = []
+    actions: list[Line] = []
     since = None
     waiting = 0
     oldest = inf
@@ -68,6 +69,8 @@ def due_after(store: Foldable, after: int, until: int, freezes: Freezes = ()) ->
             are_kernels_new = True
             since = since or line
         if not line.of_decision:
+            if line.kind == "action":
+                actions.append(line)
             if line.of_policy or line.kind == "action":
                 lines.append(line)
             continue
@@ -93,7 +96,7 @@ def due_after(store: Foldable, after: int, until: int, freezes: Freezes = ()) ->
     rewritten = min(filter(None, changes), default=0)
     if are_kernels_new:
         rewritten = 1
-    freezes = after_lines(freezes, (line for line in lines if isinstance(line, Line)))
+    freezes = after_lines(freezes, actions)
     if freezes:
         counts = {id: lessons(account, freezes) for id, account in counts.items()}
     items = in_order(counts.values(), lines, after)

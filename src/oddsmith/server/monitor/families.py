@@ -162,6 +162,24 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Scrape], float | None]]
         lambda s: s.experiment.follower.refold_s,
     ),
     (
+        "oddsmith_paused",
+        "gauge",
+        "1 while everybody gets the control.",
+        lambda s: int(s.experiment.operator.serves_control),
+    ),
+    (
+        "oddsmith_paused_arms",
+        "gauge",
+        "Arms that are paused.",
+        lambda s: len(s.experiment.operator.controls.paused_arms),
+    ),
+    (
+        "oddsmith_learning_frozen",
+        "gauge",
+        "1 while rewards are not learnt, as an operator asks.",
+        lambda s: int(s.experiment.operator.controls.is_frozen),
+    ),
+    (
         "oddsmith_refused_rewards",
         "gauge",
         "Rewards that the policy would not take, since the start or the last refold.",
