@@ -1,8 +1,9 @@
-"""oddsmith: contextual bandits with exact odds, that is, propensities.
+"""oddsmith: contextual bandits with logged propensities (called odds here).
 
-Experts predict. A Policy turns a state and a context into Odds. Drawing from odds makes
-a Decision. A Loss turns prediction and reward into a penalty. The Log is a table of
-decisions and rewards; a state is a fold over it.
+Experts predict rewards. A Policy turns its state and a context into Odds, a
+distribution over arms. Drawing an arm from the Odds makes a Decision. A Loss measures
+the error of a prediction once the reward is known. A Log is a table of decisions and
+rewards, and the state is computed from it by a fold.
 
 Names are loaded when they are first used, so that `import oddsmith` takes no time.
 Further names are in the modules: `od.policies`, `od.experts`, `od.losses`, `od.logs`,

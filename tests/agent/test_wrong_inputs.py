@@ -246,7 +246,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "function too short": (
         ExpertFailed,
-        "must give 2 numbers",
+        "must return 2 numbers",
         lambda: od.FunctionExperts({"f": lambda c: [1]}, ("x", "y")).predict((), 1),
     ),
     "model without predict": (

@@ -112,7 +112,7 @@ def test_a_report_names_every_line(tmp_path: Path, capsys: Any) -> None:
     assert main(asked) == 0
     assert "line 20: " in (said := capsys.readouterr().out)
     assert "line 21: " not in said
-    assert "and 10 more: --report FILE names them all" in said
+    assert "and 10 more: --report FILE lists them all" in said
     lines = [json.loads(line) for line in Path("report.jsonl").read_text().splitlines()]
     assert [line["line"] for line in lines] == list(range(1, 32))
     assert main([*asked, "--json"]) == 0

@@ -131,7 +131,7 @@ LINES: dict[str, tuple[Any, str, str]] = {
     "no odds": (
         {k: v for k, v in two().items() if k != "p"},
         "broken",
-        "p must be there",
+        "p must be given",
     ),
     "odds": (two(p=[0.5, 0.2]), "broken", "p must sum to 1"),
     "odds of none": (

@@ -1,3 +1,4 @@
-"""The service: decisions and rewards over HTTP, answered only after they are kept."""
+"""The service: decisions and rewards over HTTP. It answers a call only after the event
+is on disk."""
 
 __all__: list[str] = []

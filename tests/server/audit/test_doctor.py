@@ -218,13 +218,13 @@ TROUBLES: list[tuple[Trouble, str, str, str]] = [
         unmatched,
         "unmatched",
         "problem",
-        "12 of 72 rewards (16.7%) are for decisions that never came",
+        "12 of 72 rewards (16.7%) are for decisions that were never made",
     ),
     (
         few_unmatched,
         "unmatched",
         "notice",
-        "1 of 61 rewards (1.6%) is for a decision that never came",
+        "1 of 61 rewards (1.6%) is for a decision that was never made",
     ),
     (
         open_windows,
@@ -236,13 +236,18 @@ TROUBLES: list[tuple[Trouble, str, str, str]] = [
     (nothing_learnt, "learning", "problem", "for the last 1,000 decisions"),
     (all_weight, "frozen", "notice", "leads with weight 1: all others together"),
     (unexplored, "exploring", "notice", "gamma is 0"),
-    (tiny_odds, "odds", "notice", "an arm was drawn with odds of 0.0005"),
-    (asleep, "asleep", "problem", "expert 'c' slept in 100% of the last 40 decisions"),
+    (tiny_odds, "odds", "notice", "an arm was drawn with propensity 0.0005"),
+    (
+        asleep,
+        "asleep",
+        "problem",
+        "expert 'c' made no prediction in 100% of the last 40 decisions",
+    ),
     (
         often_asleep,
         "asleep",
         "notice",
-        "expert 'c' slept in 40% of the last 100 decisions",
+        "expert 'c' made no prediction in 40% of the last 100 decisions",
     ),
     (equal_rewards, "rewards", "problem", "all 121 rewards are 1 (of 0 to 1)"),
     (
@@ -257,15 +262,30 @@ TROUBLES: list[tuple[Trouble, str, str, str]] = [
         "notice",
         "the last 500 rewards are 0.124 on average, those before 0.499",
     ),
-    (refused, "refused", "problem", "1 reward was passed over: the policy refused it"),
+    (
+        refused,
+        "refused",
+        "problem",
+        "1 reward was ignored, because the policy rejected it",
+    ),
     (
         corrections,
         "corrections",
         "notice",
         "10 corrections of 60 rewards (16.7%) are many",
     ),
-    (backwards, "clock", "notice", "time went back at 1 position, first at 121"),
-    (silence, "clock", "notice", "nothing happened for 3.0 days before position 121"),
+    (
+        backwards,
+        "clock",
+        "notice",
+        "the time of events decreases at 1 position, first at 121",
+    ),
+    (
+        silence,
+        "clock",
+        "notice",
+        "no event was written for 3.0 days before position 121",
+    ),
 ]
 
 
@@ -288,10 +308,13 @@ def test_a_trouble_is_found_and_no_other(
 
 def test_draws_that_their_ids_do_not_make_are_found(tmp_path: Path) -> None:
     healthy = found(served(tmp_path / "s"))["draws"]
-    assert healthy.what == "the last 60 draws of its own follow from odds, seed and id"
+    assert (
+        healthy.what
+        == "the last 60 draws of this store follow from propensities, seed and id"
+    )
     drawn = found(many(served(tmp_path / "t"), 40))["draws"]
     assert drawn.level == "problem"
-    assert "arm that their odds, seed and id do not draw" in drawn.what
+    assert "arm that does not follow from their propensities, seed and id" in drawn.what
     assert re.search(r"the first at position 1\d\d$", drawn.what)
     assert "run oddsmith verify" in drawn.advice
 

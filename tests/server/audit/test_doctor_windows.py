@@ -26,10 +26,7 @@ def clicks_alone(path: Path, *, closed: bool) -> Served:
 
 def test_defaults_are_rewards_that_differ(tmp_path: Path) -> None:
     findings = found(clicks_alone(tmp_path / "s", closed=True))
-    assert (
-        findings["rewards"].what
-        == "160 rewards, 0.125 on average, nothing out of the ordinary"
-    )
+    assert findings["rewards"].what == "160 rewards, 0.125 on average, nothing unusual"
     assert {finding.level for finding in findings.values()} == {"ok"}
 
 

@@ -63,7 +63,7 @@ def test_default_late_reward_and_correction(service: Served) -> None:
 
 def test_early_deferred_shadow_and_erased(service: Served) -> None:
     service.reward("d", 1.0)
-    assert str(told(service)) == "There is no decision 'd' yet: what came for it waits."
+    assert str(told(service)) == "There is no decision 'd' yet: its events wait for it."
     assert effects(told(service)) == [("rewarded", "waits for its decision")]
     service.decide("d", [0.3, 0.2], deferred=True, incumbent=2)
     assert "It was deferred, and never shown. It does not count yet." in str(
@@ -92,7 +92,7 @@ def test_parts_that_are_added_up(tmp_path: Path) -> None:
     service.default("d")
     with service.store:
         whole = ("default", "counts with 0.75 from here on")
-        added_up = ("rewarded", "is added up when the window closes")
+        added_up = ("rewarded", "is added to the sum when the window closes")
         assert effects(told(service))[1:] == [added_up, added_up, whole]
 
 

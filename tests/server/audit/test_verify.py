@@ -221,7 +221,7 @@ def test_experts_that_failed_then_are_not_held_to_what_they_say_now(
         assert counts(verdict)["experts"] == (
             1,
             1,
-            {"an expert slept in it that speaks now": 1},
+            {"an expert made no prediction then that makes one now": 1},
         )
         bank.tired = True
         assert [miss.id for miss in verify(store, policy=mine).misses] == ["e"]

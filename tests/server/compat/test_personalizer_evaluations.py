@@ -293,7 +293,7 @@ def test_ids_of_the_caller(tmp_path: Path) -> None:
         assert len(one.get(HOME)) == 1
         assert put(one, "a%2Fb%20%C3%A9", name="another").status_code == 400
         assert one.ask("DELETE", where).status_code == 204
-        assert "have another id" in put(one, "a%2Fb%20%C3%A9").text
+        assert "or another id" in put(one, "a%2Fb%20%C3%A9").text
         assert one.get(HOME) == []
 
 

@@ -42,7 +42,7 @@ WRONG = {
         None,
         AUTO,
         (
-            r"arms must be there as in the log, \['a', 'b'\]; the file has none, so "
+            r"arms must be the same as in the log, \['a', 'b'\]; the file has none, so "
             r"that .* `oddsmith fit` learns"
         ),
     ),
@@ -116,7 +116,7 @@ def test_a_log_of_offers_gains_no_arms_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(
         od.BadFile,
         match=(
-            r"arms came with calls so far; the file now has arms of its own.* Undo the "
+            r"calls have passed their arms so far, and the file now has arms of its own.* Undo the "
             r"ch"
         ),
     ):

@@ -203,19 +203,19 @@ def test_hedged_promises_its_own_bound(arms: Any, choices: int) -> None:
         (
             od.Bounded(od.hedged(od.GivenExperts(["a", "b"])), floors=0.1),
             ["a", "b"],
-            "without bounds on their odds",
+            "without bounds on propensities",
         ),
         (od.LinUCB(1, n_arms=2), ["a", "b"], "this is another policy"),
         (od.auto(["a", "b"], size="small"), ["a", "b"], "these learn"),
         (
             od.GeneralizedThompsonSampling(od.GivenExperts(["a"])),
             None,
-            "these come with calls",
+            "here calls pass their arms",
         ),
         (
             judge(od.GeneralizedThompsonSampling(od.GivenExperts(["a"]))),
             ["a"],
-            "does not tell whether its experts learn",
+            "does not show whether its experts learn",
         ),
         (
             od.GeneralizedThompsonSampling(od.GivenExperts(["a", "b"]), share=0.1),
@@ -258,7 +258,7 @@ def test_a_hedged_policy_says_whether_the_best_predictor_has_the_best_policy(
         ].startswith(("The best", "The policy"))
         promised = served.get("/v1/checks")["guarantee"]
         assert promised["bound"] is None  # by its floors
-        assert "without bounds on their odds" in promised["sentence"]
+        assert "without bounds on propensities" in promised["sentence"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Chart: facts about a store for `oddsmith doctor`, from a single read and a single
-fold."""
+"""Chart: facts about a store for `oddsmith doctor`, collected while its events are read
+and folded once."""
 
 from array import array
 from collections import Counter
@@ -41,7 +41,7 @@ from oddsmith.server.store.sqlite.file import FileFacts, file_facts
 __all__ = ["Chart", "RECENT", "chart_of"]
 
 RECENT = 1000
-"""Number of decisions that findings call the last ones."""
+"""Number of decisions that findings call "the last" decisions."""
 _DAY = 86_400.0
 _GRACE = 60.0
 _WINDOWS = 5000  # reward windows per read
@@ -51,12 +51,12 @@ _WINDOWS = 5000  # reward windows per read
 class Chart:
     """Facts about a store; times are in seconds.
 
-    If there is no judge or the fold failed, `folded` is None, and `why` the reason.
-    `lost` contains ids with events since the store was restored, but without a
-    decision. `choices` compares experts over the last decisions with votes and rewards.
-    `statistics` describes statistics that the last snapshot lacks. Among the last
-    decisions, `redrawn` counts the draws that follow from propensities, seed and id;
-    `other_draws` contains the positions of the others.
+    If the store does not describe how the policy weighs experts, or if the fold failed,
+    `folded` is None and `why` is the reason. `lost` contains ids with events since the
+    store was restored, but without a decision. `choices` compares experts over the last
+    decisions with votes and rewards. `statistics` describes statistics that the last
+    snapshot lacks. Among the last decisions, `redrawn` counts the draws that follow
+    from propensities, seed and id; `other_draws` contains the positions of the others.
     """
 
     reading: Reading
@@ -87,7 +87,7 @@ class Chart:
 
     @property
     def names(self) -> list[str]:
-        """The experts; empty if they are not known."""
+        """The names of the experts; empty if they are not known."""
         inner = self._inner
         return [] if inner is None else list(inner.experts.names)
 
@@ -191,7 +191,7 @@ def _choices(
 
 
 def _statistics_trouble(reading: Reading) -> str:
-    """Describe the statistics that failed up to the last snapshot."""
+    """Describe the statistics that had failed at the last snapshot."""
     for snapshot in reading.snapshots()[-1:]:
         with suppress(*UNREADABLE):  # damaged snapshots are reported by another check
             meta = unpack_meta(reading.content(snapshot.position), "the snapshot")
@@ -249,10 +249,10 @@ def _read_lines(chart: Chart) -> tuple[list[Item], list[int]]:
 def _reward_values(
     accounts: Iterable[Account], window: float | None, now: float
 ) -> "array[float]":
-    """Return the rewards and defaults, in the order of their decisions.
+    """Return the rewards and defaults that count, in the order of their decisions.
 
-    Decisions with an open window are left out: only their positive rewards may be
-    known.
+    Decisions with an open window are left out, because only their positive rewards may
+    have arrived.
     """
     counted = [one for one in accounts if one.settled]
     if window is not None:

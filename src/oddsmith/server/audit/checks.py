@@ -33,7 +33,9 @@ __all__ = [
 
 CLOSE = 1e-9  # tolerance when models predict again
 INCUMBENT = "an incumbent acted"
-_VOTES = 1e-6  # larger tolerance, because votes can change steeply with the predictions
+# the tolerance for votes is larger, because votes can change steeply with the
+# predictions
+_VOTES = 1e-6
 
 
 class Draws:
@@ -107,7 +109,7 @@ def check_incumbent(answer: CheckResult, evidence: Evidence) -> CheckResult:
     """
     if answer is None and evidence.shadow and evidence.own is None:
         return Untested(
-            f"{INCUMBENT}, and what the policy would have done was not kept"
+            f"{INCUMBENT}, and what the policy would have done was not recorded"
         )
     return answer
 
@@ -163,11 +165,11 @@ def check_odds(
     elif evidence.shadow:
         return None  # the propensities are those of the incumbent
     if votes is None:
-        return Untested("votes were not kept")
+        return Untested("votes were not recorded")
     arms = decision.arms
     features = decision.features
     if reads_features(judge) and (features is None or len(features) < len(arms or ())):
-        return Untested("its caps need features of all arms, which were not kept")
+        return Untested("its caps need features of all arms, which were not recorded")
     offer = None
     if arms is not None:
         offer = Offer(None, arms, features)
@@ -205,7 +207,9 @@ class Opinions(NamedTuple):
     matters: Bools | np.bool_
 
 
-SPEAKS_NOW = Untested("an expert slept in it that speaks now", excused=True)
+SPEAKS_NOW = Untested(
+    "an expert made no prediction then that makes one now", excused=True
+)
 """Result for an expert that failed or was late in the decision, and predicts now."""
 
 
@@ -245,9 +249,10 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
 
 
 def _are_ties(predictions: Array, votes: Array, ballots: Array) -> Bools:
-    """Return a mask of experts whose recorded arms are as good as the current ones.
+    """Return a mask of experts whose recorded arms are as good as the arms that they
+    choose now.
 
-    Only votes for a single arm, or shared equally, can be compared.
+    Only votes for a single arm, or votes shared equally among arms, can be compared.
     """
     known = np.where(np.isnan(predictions), 0.0, predictions)
     shares = np.sort(votes, axis=1)

@@ -43,10 +43,10 @@ def _check_unmatched(chart: Chart) -> Symptom:
     if not n:
         return Symptom("ok", f"every one of {rewards} has its decision")
     verb = "is for a decision" if n == 1 else "are for decisions"
-    what = f"{n:,} of {rewards} ({n / total:.1%}) {verb} that never came"
+    what = f"{n:,} of {rewards} ({n / total:.1%}) {verb} that were never made"
     advice = (
-        "Send rewards with the id that decide gave back, and look for clients of "
-        "another experiment."
+        "Send rewards with the id that the decision returned, and check whether "
+        "clients of another experiment send their rewards here."
     )
     if n >= 10 and n > 0.05 * total:
         return Symptom("problem", what, advice)
@@ -79,25 +79,28 @@ def _check_waiting(chart: Chart) -> Symptom:
     them = "it" if n == 1 else "them"
     what += f", and no window gives {them} a default"
     advice = (
-        "Set window_s and default_reward in [service] if no news is bad news: else "
-        "only good news is learnt from."
+        "Set window_s and default_reward in [service] if a missing reward means the "
+        "lowest one: otherwise the policy learns only from decisions that were "
+        "rewarded."
     )
     return Symptom("notice", what, advice)
 
 
 def _check_learning(chart: Chart) -> Symptom:
     if len(chart.recent) == RECENT and chart.settled < chart.recent[0][0]:
-        what = f"no reward has been learnt from for the last {RECENT:,} decisions"
+        what = (
+            f"the policy has learned from no reward for the last {RECENT:,} decisions"
+        )
         return Symptom(
             "problem",
             what,
-            "See whether rewards are sent, with the right ids, and read the service's "
-            "log.",
+            "Check whether rewards are sent with the right ids, and read the "
+            "service's log.",
         )
     if chart.folded is None:
         return Symptom(
             "notice",
-            f"what was learnt cannot be told: {chart.why}",
+            f"what the policy has learned is not known: {chart.why}",
             "Ask the service for /v1/posterior.",
         )
     return Symptom(
@@ -116,8 +119,8 @@ def _check_frozen(chart: Chart) -> Symptom:
     if 1 - weight[leader] > 1e-9 or judge.get("share", 0.0) > 0:
         return Symptom("ok", what)
     advice = (
-        "That is right if the world stays as it is; else set share above 0, so that "
-        "others can come back."
+        "That is right if rewards do not change over time; otherwise set share above "
+        "0, so that other experts can gain weight again."
     )
     return Symptom(
         "notice",
@@ -129,12 +132,12 @@ def _check_frozen(chart: Chart) -> Symptom:
 def _check_exploring(chart: Chart) -> Symptom:
     judge = chart.reading.about.get("judge") or {}
     if judge.get("gamma") != 0 or np.any(np.asarray(judge.get("floors", 0.0)) > 0):
-        return Symptom("ok", "arms are explored, as far as the store says")
+        return Symptom("ok", "arms are explored, as far as the store shows")
     advice = (
-        "Set gamma above 0: without it the log cannot tell what other policies would "
-        "be worth."
+        "Set gamma above 0: without exploration, the log cannot show what other "
+        "policies would have earned."
     )
-    return Symptom("notice", "gamma is 0: nothing is explored", advice)
+    return Symptom("notice", "gamma is 0, so no arm is explored", advice)
 
 
 def _check_odds(chart: Chart) -> Symptom:
@@ -146,14 +149,14 @@ def _check_odds(chart: Chart) -> Symptom:
         last = count_of(len(drawn), "decision")
         return Symptom(
             "ok",
-            f"the least odds that an arm was drawn with are {least:.3g}, of the last "
+            f"the smallest propensity of a drawn arm is {least:.3g}, among the last "
             f"{last}",
         )
     advice = (
-        "Raise gamma or floors: one such row weighs as much as a thousand others in an "
-        "evaluation."
+        "Raise gamma or floors: in an evaluation, one such row weighs as much as a "
+        "thousand others."
     )
-    return Symptom("notice", f"an arm was drawn with odds of {least:.3g}", advice)
+    return Symptom("notice", f"an arm was drawn with propensity {least:.3g}", advice)
 
 
 def _check_draws(chart: Chart) -> Symptom:
@@ -162,18 +165,22 @@ def _check_draws(chart: Chart) -> Symptom:
         checked = count_of(len(other) + chart.redrawn, "decision")
         what = (
             f"of the last {checked} that this store drew, {len(other):,} have an arm "
-            "that their odds, seed and id do not draw, the first at position "
-            f"{other[0]:,}"
+            "that does not follow from their propensities, seed and id, the first at "
+            f"position {other[0]:,}"
         )
         advice = (
-            "Trust no value of this store, and run oddsmith verify, which names all of "
-            "them."
+            "Do not trust any value of this store, and run oddsmith verify, which "
+            "lists all of these decisions."
         )
         return Symptom("problem", what, advice)
     if not chart.redrawn:
-        return Symptom("ok", "the store has no draws of its own to check")
+        return Symptom(
+            "ok", "the store has drawn no arm itself, so there is nothing to check"
+        )
     last = count_of(chart.redrawn, "draw")
-    return Symptom("ok", f"the last {last} of its own follow from odds, seed and id")
+    return Symptom(
+        "ok", f"the last {last} of this store follow from propensities, seed and id"
+    )
 
 
 def _check_asleep(chart: Chart) -> Symptom:
@@ -193,28 +200,27 @@ def _check_asleep(chart: Chart) -> Symptom:
             share = silent
     if share <= 0.2:
         return Symptom(
-            "ok", f"no expert slept in more than {share:.0%} of the last {last}"
+            "ok",
+            f"no expert failed to predict in more than {share:.0%} of the last {last}",
         )
-    what = f"expert {worst!r} slept in {share:.0%} of the last {last}"
+    what = f"expert {worst!r} made no prediction in {share:.0%} of the last {last}"
     advice = (
-        "See /v1/stats for what it raises, and whether timeout_ms is too short for it; "
-        "or retire it."
+        "See /v1/stats for the errors that it raises, and check whether timeout_ms "
+        "is too short for it; or retire it."
     )
     return Symptom("problem" if share == 1 else "notice", what, advice)
 
 
 def _check_choices(chart: Chart) -> Symptom:
     if chart.choices is None or len(chart.names) < 2:
-        return Symptom(
-            "ok", "there are no votes of several experts to compare policies by"
-        )
+        return Symptom("ok", "there are no votes of several experts to compare")
     sentence = str(chart.choices)
     what = sentence[0].lower() + sentence[1:-1]
     if chart.choices.low <= 0:
         return Symptom("ok", what)
     advice = (
-        'Weigh experts by what they earn: kind = "hedged"; and see what their '
-        "predictions were trained on."
+        'Weigh experts by the rewards that their choices earn: kind = "hedged". Also '
+        "check what their predictions were trained on."
     )
     return Symptom("notice", what, advice)
 
@@ -224,13 +230,13 @@ def _check_rewards(chart: Chart) -> Symptom:
     values = np.array(chart.rewards)
     n = len(values)
     if not n:
-        return Symptom("ok", "0 rewards, nothing out of the ordinary")
+        return Symptom("ok", "0 rewards, nothing unusual")
     values = RewardScale(low, high).value(values)
     if n >= 100 and values.min() == values.max():
         what = f"all {n:,} rewards are {values[0]:g} (of {low:g} to {high:g})"
         advice = (
-            "Nothing can be learnt from rewards that never differ: see what is sent, "
-            "and [reward] low and high."
+            "Nothing can be learned from rewards that never differ: check the values "
+            "that are sent, and low and high in [reward]."
         )
         return Symptom("problem", what, advice)
     if n >= 1000:
@@ -243,12 +249,12 @@ def _check_rewards(chart: Chart) -> Symptom:
                 f"{before.mean():.3g}"
             )
             advice = (
-                "See whether the way rewards are measured has changed, or the world "
-                "has."
+                "Check whether the measurement of rewards has changed, or the "
+                "behaviour of users."
             )
             return Symptom("notice", what, advice)
     rewards = f"{count_of(n, 'reward')}, {values.mean():.3g} on average"
-    return Symptom("ok", f"{rewards}, nothing out of the ordinary")
+    return Symptom("ok", f"{rewards}, nothing unusual")
 
 
 def _check_refused(chart: Chart) -> Symptom:
@@ -256,13 +262,14 @@ def _check_refused(chart: Chart) -> Symptom:
     if not n:
         return Symptom("ok", "no reward was refused by the policy")
     advice = (
-        "Keep predictions away from 0 and 1 (clip), so that no reward is impossible "
-        "for all experts."
+        "Keep predictions away from 0 and 1 (set clip), so that no reward is "
+        "impossible according to all experts."
     )
     them = "it" if n == 1 else "them"
     return Symptom(
         "problem",
-        f"{count_of(n, 'reward', 'was were')} passed over: the policy refused {them}",
+        f"{count_of(n, 'reward', 'was were')} ignored, because the policy rejected "
+        f"{them}",
         advice,
     )
 
@@ -274,8 +281,8 @@ def _check_corrections(chart: Chart) -> Symptom:
         what = f"{count_of(n, 'correction')} of {count_of(rewards, 'reward')}"
         return Symptom("ok", what)
     advice = (
-        "Each one folds again what came after it: send rewards when they are final, or "
-        "use a window."
+        "After each correction, all later events are folded again: send rewards when "
+        "they are final, or use a window."
     )
     return Symptom(
         "notice",
@@ -290,7 +297,8 @@ def _check_clock(chart: Chart) -> Symptom:
         return Symptom("problem", mark.sentence, f"{ADVICE}.")
     if chart.future:
         advice = (
-            "Set the clock of the machine that serves: windows and erasing go by it."
+            "Correct the clock of the machine that serves: windows and the erasure "
+            "of contexts depend on it."
         )
         return Symptom(
             "problem",
@@ -299,23 +307,27 @@ def _check_clock(chart: Chart) -> Symptom:
         )
     if chart.backwards:
         what = (
-            f"time went back at {count_of(chart.backwards, 'position')}, first at "
+            "the time of events decreases at "
+            f"{count_of(chart.backwards, 'position')}, first at "
             f"{chart.first_backwards:,}"
         )
         return Symptom(
             "notice",
             what,
-            "Keep the clocks of the machines in step (NTP): windows go by them.",
+            "Synchronize the clocks of the machines (NTP), because reward windows "
+            "depend on them.",
         )
     if chart.silence > _DAY:
         what = (
-            f"nothing happened for {chart.silence / _DAY:.1f} days before position "
-            f"{chart.silence_at:,}"
+            f"no event was written for {chart.silence / _DAY:.1f} days before "
+            f"position {chart.silence_at:,}"
         )
         return Symptom(
-            "notice", what, "If that was no holiday, see what was down then."
+            "notice",
+            what,
+            "Check whether the service or its clients were down at that time.",
         )
-    return Symptom("ok", "times go forward, without long silence")
+    return Symptom("ok", "the times of events increase, without a long gap")
 
 
 def _check_snapshots(chart: Chart) -> Symptom:
@@ -328,7 +340,8 @@ def _check_snapshots(chart: Chart) -> Symptom:
         return Symptom(
             "problem",
             what,
-            "Nothing is lost, because the log is folded again; check the disk.",
+            "No event is lost, because the state is computed from the log; check the "
+            "disk.",
         )
     n = chart.since_snapshot
     if n <= 200_000:
@@ -340,17 +353,18 @@ def _check_snapshots(chart: Chart) -> Symptom:
     return Symptom(
         "notice",
         what,
-        "See whether the service can write snapshots, and snapshot_every.",
+        "Check whether the service can write snapshots, and the setting "
+        "snapshot_every.",
     )
 
 
 def _check_file(chart: Chart) -> Symptom:
     if chart.file is None:
-        return Symptom("ok", "the store is no file")
+        return Symptom("ok", "the store is not a file")
     if chart.file.broken is not None:
         advice = (
-            "Stop the service, keep a copy of the file as it is, and go back to the "
-            "last good one."
+            "Stop the service, save a copy of the damaged file, and restore the last "
+            "good backup."
         )
         return Symptom(
             "problem", f"the file is damaged: {chart.file.broken:.120}", advice
@@ -360,7 +374,7 @@ def _check_file(chart: Chart) -> Symptom:
 
 def _check_disk(chart: Chart) -> Symptom:
     if chart.file is None:
-        return Symptom("ok", "the store is no file")
+        return Symptom("ok", "the store is not a file")
     if chart.file.read_only:
         return Symptom(
             "ok",
@@ -384,7 +398,8 @@ def _check_disk(chart: Chart) -> Symptom:
         return Symptom(
             "notice",
             what,
-            "Some program has been reading for long: end it, and the log is emptied.",
+            "Another program has had the file open for reading for a long time: end "
+            "it, so that the write-ahead log can be emptied.",
         )
     return Symptom("ok", f"the disk has {free / _MIB:,.0f} MiB left")
 
@@ -401,8 +416,8 @@ def _check_statistics(chart: Chart) -> Symptom:
     if not chart.statistics:
         return Symptom("ok", "no statistic of the dashboard has failed")
     advice = (
-        "Decisions and learning go on: report it to oddsmith's makers. Another version "
-        "computes them again from the log."
+        "Decisions and learning continue. Report this to the developers of oddsmith; "
+        "a later version computes the statistics again from the log."
     )
     return Symptom("notice", chart.statistics, advice)
 
@@ -410,7 +425,7 @@ def _check_statistics(chart: Chart) -> Symptom:
 def _check_restored(chart: Chart) -> Symptom:
     backup = chart.reading.backup
     if backup is None:
-        return Symptom("ok", "the store is no backup, and was not restored from one")
+        return Symptom("ok", "the store is not a backup, and was not restored from one")
     if backup.restored is None:
         return Symptom(
             "ok",
@@ -420,7 +435,7 @@ def _check_restored(chart: Chart) -> Symptom:
         f"it was restored from a backup after position {backup.head:,} on "
         f"{_date(backup.restored)}"
     )
-    what += "; what came after it in the original is not here"
+    what += "; later events of the original store are missing here"
     if not chart.lost:
         return Symptom("ok", what)
     n = len(chart.lost)
@@ -428,12 +443,12 @@ def _check_restored(chart: Chart) -> Symptom:
     if n > 5:
         listed = f"{listed} and {n - 5:,} more"
     what += (
-        f". {count_of(n, 'decision', 'is are')} missing that something came for since: "
-        f"{listed}"
+        f". {count_of(n, 'decision', 'is are')} missing for which events came since "
+        f"then: {listed}"
     )
     advice = (
         "They were lost, or their ids are wrong: let clients send those decisions "
-        "again, and all else since then."
+        "again, and all other events since the backup."
     )
     return Symptom("notice", what, advice)
 
@@ -486,7 +501,8 @@ class Finding(NamedTuple):
 def doctor(
     places: Sequence[str], *, now: float | None = None, experiment: str | None = None
 ) -> list[Finding]:
-    """Run all checks on each store; `now` defaults to the time of the clock.
+    """Return the findings of all checks on each store; `now` defaults to the current
+    time.
 
     `experiment` selects one experiment of a database; a file must contain it.
     """
@@ -508,7 +524,8 @@ def _examine(place: str, now: float, experiment: str | None) -> list[Finding]:
     except OddsmithError as error:
         what = f"it cannot be read: {error}"
         advice = (
-            "Give the path of a store; of a damaged one, go back to the last good copy."
+            "Give the path of a store; if the store is damaged, restore the last "
+            "good backup."
         )
         return [Finding(address, "file", "problem", what, advice)]
     return findings

@@ -35,7 +35,7 @@ def check_facts(
     level = Level("facts")
     for fact in ("seed", "arms"):
         is_known = about.get(fact) is not None
-        if fact == "arms" and fact in about:  # null if arms come with calls
+        if fact == "arms" and fact in about:  # null if calls pass their arms
             is_known = True
         answer = None
         if not is_known:
@@ -82,7 +82,8 @@ def _check_judge(arbiter: Policy, description: Json) -> CheckResult:
 
 
 def _without_experts(description: Json) -> Json:
-    """Return a policy's description without its experts: the judge has others."""
+    """Return a policy's description without its experts, because the experts in the
+    store are only stand-ins."""
     if not isinstance(description, dict):
         return description
     return {
@@ -95,7 +96,7 @@ def _without_experts(description: Json) -> Json:
 class StateCheck:
     """Compares each snapshot with the fold of the events before it.
 
-    A snapshot before any event is the start of the fold, and is not checked.
+    A snapshot before any event is where the fold starts, so it is not checked.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -116,8 +117,8 @@ class StateCheck:
     def stops(self, head: int, tolerance: float, *, models: bool = False) -> Stops:
         """Return the positions of snapshots and the head, with their check.
 
-        With `models`, a fold that fails leaves them untested. Without models, a fold
-        must not fail.
+        With `models`, a failed fold leaves the snapshots untested. Without models, a
+        failed fold is reported.
         """
 
         def check(position: int, state: StateAt) -> None:
@@ -142,7 +143,7 @@ class StateCheck:
         try:
             content = self._reading.content(snapshot.position)
         except InvalidInput:
-            return Untested("it was thinned out meanwhile", excused=True)
+            return Untested("it was deleted meanwhile", excused=True)
         except UNREADABLE as error:
             return _damaged(error)
         by = 0.0
@@ -159,14 +160,14 @@ class StateCheck:
 
 
 def _damaged(error: Exception) -> Differs:
-    return Differs(f"what is no snapshot ({error!s:.80})", "a snapshot")
+    return Differs(f"something that is not a snapshot ({error!s:.80})", "a snapshot")
 
 
 class Contexts:
     """Finds contexts that were removed one by one.
 
-    The service erases all contexts before a time, so a context cannot be missing while
-    an older one is there.
+    The service erases all contexts before some time, so a context cannot be missing
+    while an older one is still there.
     """
 
     def __init__(self) -> None:
@@ -193,7 +194,9 @@ class Contexts:
         positions, times, erased = rows.T
         is_erased = erased > 0
         oldest = np.minimum.accumulate(np.where(is_erased, np.inf, times))
-        wrong = Differs("an erased context", "one that is there, as older ones are,")
+        wrong = Differs(
+            "an erased context", "a context that is there, as older ones are,"
+        )
         for position in positions[is_erased & (times >= oldest)].tolist():
             place = int(position)
             level.take(self._ids.get(place, ""), place, wrong)

@@ -1,4 +1,4 @@
-"""Check decisions against the actions that were in force when they were made."""
+"""Check decisions against the operators' actions that applied when they were made."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def is_paused(visit: Visit) -> bool:
 
 
 class InForce:
-    """What was in force for the decisions of a log."""
+    """The operators' actions that applied to each decision of a log."""
 
     def __init__(self, reading: Reading) -> None:
         self._arms = list(arms_since(reading))
@@ -39,8 +39,8 @@ class InForce:
         self._applied: Policy | None = None
 
     def check(self, visit: Visit) -> CheckResult:
-        """Check that a decision follows the actions it has read: it is the control's if
-        the experiment was paused, and no paused arm was eligible."""
+        """Check that a decision follows the actions that it has read: if the experiment
+        was paused, the control decided, and no paused arm was eligible."""
         decision = visit.decision
         if decision is None:
             return None
@@ -61,7 +61,8 @@ class InForce:
         return None
 
     def applied(self, visit: Visit) -> Visit:
-        """Return a visit whose policy has the bounds and exploration in force."""
+        """Return a visit whose policy has the bounds and the exploration that
+        applied."""
         folded = visit.folded
         position = visit.evidence.action
         controls = self._controls.get(position)
@@ -83,7 +84,7 @@ class InForce:
             return Untested("an incumbent acted", excused=True)
         control = decision.control
         if control is None:
-            return Differs("no control", "the odds of the control")
+            return Differs("no control", "the propensities of the control")
         return same_odds(decision.propensities, control, 0.0)
 
     def _arms_at(self, position: int) -> Sequence[str]:

@@ -37,9 +37,9 @@ class Exported(NamedTuple):
     of erased contexts.
 
     Four kinds of decisions are left out: `unshown` ones were deferred and never
-    activated; `paused` ones were the control's, because the experiment was paused;
-    `without` have no context, if contexts are required; `impossible` ones
-    have a propensity below 1e-12.
+    activated; `paused` ones were made by the control while the experiment was paused;
+    `without` have no context, if contexts are required; `impossible` ones have a
+    propensity below 1e-12.
     """
 
     rows: int = 0
@@ -80,7 +80,8 @@ def export(
         if not total.rows:
             left_out = total.unshown + total.without + total.impossible + total.paused
             raise InvalidInput(
-                f"a store must have decisions to export; of {left_out} none is left"
+                f"a store must have decisions to export; {left_out} were left out, so "
+                "none remains"
             )
 
     write_log(logs(), path)
@@ -105,10 +106,11 @@ def log_batches_of(
 
 
 class _Roster(NamedTuple):
-    """The experts of the advice columns; without names, columns are as recorded.
+    """The names of the experts in the advice columns. Without names, the columns are as
+    recorded.
 
-    If experts joined a policy whose votes cannot be weighed again from the store, the
-    decisions do not have the same columns, and advice is left out.
+    The decisions have different columns if experts joined and the votes of the policy
+    cannot be weighed again from the store. Then advice is left out.
     """
 
     names: tuple[str, ...] | None
@@ -118,7 +120,7 @@ class _Roster(NamedTuple):
 def _advisers(
     reading: Reading, joined: Sequence[str]
 ) -> tuple[_Roster, FoldState | None]:
-    """Return the final roster, and the start of a fold for the weights.
+    """Return the final experts, and where a fold for their weights starts.
 
     If no expert joined, the weights are not needed, and there is no state.
     """
@@ -201,7 +203,7 @@ def _log_of(
 
 
 class _Advice(NamedTuple):
-    """Advice, bonus and log weights over the final roster."""
+    """Advice, bonus and log weights with one entry per final expert."""
 
     advice: Array | None = None
     bonus: Array | None = None
@@ -298,7 +300,8 @@ def _mask(decision: Decision) -> Bools:
 
 
 def _with_columns(decision: Decision, n_arms: int) -> Decision:
-    """Return the decision over all arms; later ones were not eligible."""
+    """Return the decision with entries for all arms; arms that were added later were
+    not eligible."""
     missing = n_arms - len(decision.propensities)
     if missing <= 0:
         return decision
@@ -311,7 +314,7 @@ def _with_columns(decision: Decision, n_arms: int) -> Decision:
 
 
 def _advice(visit: Visit, roster: _Roster) -> _Advice:
-    """Return the advice over the final roster.
+    """Return the advice with one entry per final expert.
 
     Log weights are NaN if all experts had predictions.
     """
@@ -356,8 +359,8 @@ def _decision(visit: Visit) -> Decision:
 
 
 def _plain(context: Context) -> Context:
-    """Return a context as JSON, so that all batches are alike; None if it was
-    erased."""
+    """Return a context as JSON values, so that all batches have the same types; None if
+    it was erased."""
     if isinstance(context, Erased):
         return None
     if isinstance(context, np.ndarray):

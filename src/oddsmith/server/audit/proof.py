@@ -1,6 +1,6 @@
 """verify: check that every decision of a store follows from its events.
 
-A panel asks the policy's real experts to predict again, in the contexts of old
+A panel asks the policy's own experts to predict again, in the contexts of old
 decisions.
 """
 
@@ -102,7 +102,7 @@ class Panel:
             return Untested("it has no advice")
         opinions = self._ask(folded.policy, folded.state, decision)
         if opinions is None:
-            return Untested("its policy records no advice", excused=True)
+            return Untested("its policy does not record advice", excused=True)
         return check_advice(decision, visit.evidence.votes, opinions)
 
     def _ask(self, policy: Policy, state: State, decision: Decision) -> Opinions | None:
@@ -202,7 +202,7 @@ def verify(
 
 @dataclass
 class _Proof:
-    """The levels of a proof while they are computed."""
+    """The levels of a proof while they are being computed."""
 
     reading: Reading
     head: int
@@ -238,7 +238,8 @@ class _Proof:
         self._check_events()
 
     def weigh_again(self, tolerance: float, *, models: bool) -> None:
-        """Check draws, propensities and states, with the judge."""
+        """Check draws, propensities and states with the policy that the store
+        describes, which needs no models."""
         reading = self.reading
         arbiter = self.arbiter
         contexts = Contexts()
@@ -259,7 +260,8 @@ class _Proof:
     def ask_again(
         self, policy: Policy, bench: Mapping[str, Experts], tolerance: float
     ) -> None:
-        """Check the experts, and propensities without recorded votes."""
+        """Check the experts, and the propensities of decisions without recorded
+        votes."""
         panel = Panel()
         total = self.counts["decision"]
         start = start_of(self.reading, policy)
@@ -296,7 +298,8 @@ class _Proof:
 
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
-    """Return the judge in the store, or the one of the policy, if there is one."""
+    """Return the policy that the store describes (it weighs recorded votes), or that of
+    `policy`; None if there is neither."""
     recorded = reading.about.get("judge")
     if recorded is None:
         return None if policy is None else judge(policy)
@@ -304,7 +307,7 @@ def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
         page = judge_to_json(policy)
         if page != recorded:
             raise BadFile(
-                "the policy must be the one the store was made with; "
+                "the policy must be the one that the store was made with; "
                 f"{difference(recorded, page)}"
             )
     return judge_from_json(recorded)
@@ -333,7 +336,7 @@ def _check_odds(
         return Untested("it cannot be read")
     if arbiter is None:
         if not evidence.shadow:
-            return Untested("the store does not say how its policy weighs votes")
+            return Untested("the store does not describe how its policy weighs votes")
         answer = check_incumbent(None, evidence)
         return answer or Untested(INCUMBENT, excused=True)
     if folded is None:
@@ -346,8 +349,8 @@ def _check_odds(
 
 
 def _damaged(why: object) -> Differs:
-    """Return the result for a decision that cannot be read or is inconsistent."""
-    return Differs(f"what is no decision ({why!s:.80})", "a decision")
+    """Return the result for a decision that cannot be read or contradicts itself."""
+    return Differs(f"something that is not a decision ({why!s:.80})", "a decision")
 
 
 def _needs_models(visit: Visit, arbiter: Policy | None) -> bool:

@@ -48,10 +48,10 @@ class Happening(NamedTuple):
 class Story:
     """The history of a decision, with values in the caller's units.
 
-    If only later events are in the store, the fields about the decision are None. The
-    decision counts from the position `counts_since` on, and with this `reward` from
-    `reward_since` on (later, if a late reward counts as it arrives). An erased
-    `context` is "erased".
+    If the store has only later events of this id, the fields about the decision are
+    None. The decision counts from the position `counts_since` on, and with this
+    `reward` from `reward_since` on (later, if a late reward counts as it arrives). An
+    erased `context` is "erased".
     """
 
     id: str
@@ -79,7 +79,7 @@ class Story:
     def __str__(self) -> str:
         """Format the story as sentences."""
         if self.position is None or self.odds is None or self.propensity is None:
-            return f"There is no decision {self.id!r} yet: what came for it waits."
+            return f"There is no decision {self.id!r} yet: its events wait for it."
         how = "an incumbent's choice, by its odds" if self.shadow else "drawn"
         odds = [f"{arm} {share:.4g}" for arm, share in self.odds.items()]
         if len(odds) > 8:
@@ -126,7 +126,7 @@ def story_of(reading: Reading, id: str) -> Story:
             raise asked_as_decision(id, [line.id for line in slots])
         raise InvalidInput(
             f"id must be that of a decision of {name or 'the store'}; got {id!r:.80}, "
-            "which is of none"
+            "which has no events"
         )
     low, high = reading.about.get("reward", (0.0, 1.0))
     scale = RewardScale(low, high)
@@ -178,7 +178,7 @@ def _odds(decision: Decision, arms: Any) -> dict[str, float]:
 
 
 def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
-    """Add a line to the account, and describe its effect."""
+    """Add an event to the account, and describe its effect."""
     before = account.counts
     is_late = account.default is not None
     account.take(line)
@@ -235,4 +235,4 @@ def _effect(
         return "counts once it is shown"
     if line.kind in ("decision", "activation"):
         return "waits for a reward"
-    return "is added up when the window closes"
+    return "is added to the sum when the window closes"

@@ -13,7 +13,8 @@ _ROUNDING = 1e-9
 
 
 class Differs(NamedTuple):
-    """A recorded value and the value that follows, with the distance of numbers."""
+    """A recorded value, and the value that follows from the other records, with the
+    distance if they are numbers."""
 
     recorded: str
     follows: str
@@ -23,7 +24,7 @@ class Differs(NamedTuple):
 class Untested(NamedTuple):
     """The reason why a record could not be checked.
 
-    It is `excused` if the reason also holds for a complete store.
+    It is `excused` if the reason would also apply to a complete store.
     """
 
     why: str
@@ -31,11 +32,11 @@ class Untested(NamedTuple):
 
 
 CheckResult: TypeAlias = Differs | Untested | None
-"""The result of a check of a record; None if it follows."""
+"""The result of a check: None if the record follows from the others."""
 
 
 class Miss(NamedTuple):
-    """A record that does not follow."""
+    """A record that does not follow from the others."""
 
     level: str
     id: str
@@ -55,9 +56,9 @@ class Level:
     """One level of a proof: the number of checked records, and how many followed.
 
     `untested` counts other records by reason; `lacking` is the number of untested ones
-    that a complete store would allow to check. `misses` are the first records that do
-    not follow. `worst` is the largest distance of a number from the one that follows
-    (inf for other records).
+    that could have been checked in a complete store. `misses` are the first records
+    that do not follow. `worst` is the largest distance of a number from the one that
+    follows (inf for other records).
 
     >>> odds = Level("odds")
     >>> (
@@ -120,7 +121,7 @@ class VerifyReport(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether everything was checked that a complete store allows to check."""
+        """Whether everything was checked that could be checked in a complete store."""
         return not any(level.lacking for level in self.levels)
 
     @property
@@ -130,8 +131,8 @@ class VerifyReport(NamedTuple):
 
     @property
     def rounding(self) -> bool:
-        """Whether all misses differ by rounding only, as from another build of the
-        arithmetic."""
+        """Whether all misses are differences by rounding only, which another build of
+        the arithmetic library may cause."""
         return not self.holds and all(level.worst <= _ROUNDING for level in self.levels)
 
     def record(self) -> dict[str, object]:

@@ -1,8 +1,9 @@
-"""Every decision of a store with the state that made it, by one fold over all events.
+"""Yield every decision of a store with the state that made it, by a single fold over
+all events.
 
-If a correction, or a reward after a default, rewrites a state, it is folded again from
-a recent state in memory. Snapshots of the store are not used, except for one before any
-event.
+If a correction, or a reward after a default, changes an earlier event, the state is
+folded again from a recent state in memory. Snapshots of the store are not used, except
+for one before any event.
 """
 
 from array import array
@@ -46,19 +47,19 @@ UNREADABLE = (
     IndexError,
     AttributeError,
 )
-"""Exceptions that a damaged record can raise."""
+"""Exceptions that reading a damaged record can raise."""
 
 _CHUNK = 500  # decisions in memory at a time
 _WINDOW = 2000  # lines to read ahead, because positions of a server are far apart
 _BEHIND = 10_000  # minimum number of lines in memory, because most refolds are recent
-_APART = 50  # states skipped between two that stay in memory
+_APART = 50  # number of states skipped between two that stay in memory
 _DENSE = 100  # number of recent states that all stay in memory, if they are small
 
 
 class StateAt(NamedTuple):
     """The fold of all events up to a position, or the reason why there is none.
 
-    If `erased`, the reason is an erased context that the policy would learn from.
+    If `erased`, the reason is that the policy would learn from an erased context.
     """
 
     folded: FoldState | None
@@ -85,8 +86,8 @@ class DecisionRecord(NamedTuple):
 class Visit(NamedTuple):
     """A decision with the state that it was made with, according to its record.
 
-    `why` is the reason if one of them is missing. If `erased`, the reason is an erased
-    context that the policy would learn from.
+    `why` is the reason if one of them is missing. If `erased`, the reason is that the
+    policy would learn from an erased context.
     """
 
     line: Line
@@ -158,7 +159,8 @@ def has_earlier_state(line: Line) -> bool:
 
 
 def start_of(reading: Reading, policy: Policy) -> FoldState:
-    """Return the state before any event: a fitted one, or the prior."""
+    """Return the state before any event: that of `start` in the policy file, or the
+    prior."""
     if any(snapshot.position == 0 for snapshot in reading.snapshots()):
         state = unpack_part(reading.content(0), policy, "the snapshot at position 0")
         return initial_fold(reading, policy, state)
@@ -203,8 +205,8 @@ class StateCursor:
             self._is_written = False
             try:
                 self._now = refold(self._reading, position, self._before, self._change)
-            # a damaged record, an erased context, or any error of an expert while
-            # learning
+            # possible errors: a damaged record, an erased context, or any error of an
+            # expert while it learns
             except Exception as error:
                 why = f"the fold stops before position {position}: {error}"
                 is_erased = isinstance(error, ContextErased)
@@ -275,7 +277,7 @@ class Ahead:
         return sorted(lines)
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        """Return the decisions made at these positions, in this order."""
+        """Return the decisions at these positions, in this order."""
         if all(position in self._decisions for position in positions):
             return [self._decisions[position] for position in positions]
         return self._reading.decisions(positions)

@@ -1,3 +1,3 @@
-"""APIs of other products, translated to our own calls."""
+"""APIs of other products, whose calls are translated to calls of our own API."""
 
 __all__: list[str] = []

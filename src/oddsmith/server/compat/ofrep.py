@@ -1,5 +1,5 @@
-"""OFREP, the OpenFeature Remote Evaluation Protocol: sticky experiments as feature
-flags; see docs/howto."""
+"""OFREP, the OpenFeature Remote Evaluation Protocol: sticky experiments are served as
+feature flags. See docs/howto/feature-flags.md."""
 
 import asyncio
 import json
@@ -81,8 +81,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def evaluate(service: Service, visit: Visit) -> Evaluation:
-    """Evaluate one flag. Unless the query contains `deferred=true`, its decision
-    counts, even if it was deferred before."""
+    """Evaluate one flag. Its decision counts, unless the query contains
+    `deferred=true`."""
     name = visit.parameters["key"]
     deferred = visit.query_fields.get("deferred") == "true"
     check_scope(visit.key, frozenset({"decide"}), name)
@@ -193,14 +193,14 @@ def _unit_and_context(request: EvaluationRequest) -> tuple[str, dict[str, Any]]:
 def _no_flag(experiment: Experiment) -> str:
     """Return the reason why an experiment cannot be a flag; empty if it is one."""
     if experiment.arms is None:
-        return "its arms come with calls"
+        return "its arms are passed in calls"
     if not experiment.settings.sticky:
         return (
-            "it is not sticky, so a unit would see another arm each time ([service] "
+            "it is not sticky, so a unit could get another arm each time ([service] "
             "sticky = true)"
         )
     if experiment.settings.shadow:
-        return "it is in shadow mode, where an incumbent acts"
+        return "it is in shadow mode, where an incumbent decides"
     return ""
 
 
@@ -250,7 +250,7 @@ class Ofrep(Door):
     def find(
         self, method: str, raw_path: str, query: bytes
     ) -> tuple[Route, dict[str, str]] | Response | None:
-        """Return the route of a raw path, with the flag's `key`."""
+        """Return the route of a path as it was sent, with the flag's `key`."""
         if not raw_path.startswith(_ROOT):
             return None
         is_all = raw_path == _ALL

@@ -1,5 +1,5 @@
-"""Arms that were added to a policy file. The log keeps its first policy, and records
-the new arms."""
+"""Arms that were added to a policy file. The log contains the policy with its first
+arms, and an event for each addition."""
 
 import logging
 import time
@@ -30,13 +30,13 @@ def check_arms(path: Path, log: Sequence[str] | None, file: Arms | None) -> None
         if file is None:
             return
         raise BadFile(
-            f"{path}: arms came with calls so far; the file now has arms of its own, "
-            f"{list(file)!r:.80}. Undo the change, or {_NEW_LOG}."
+            f"{path}: calls have passed their arms so far, and the file now has arms "
+            f"of its own, {list(file)!r:.80}. Undo the change, or {_NEW_LOG}."
         )
     if file is None:
         raise BadFile(
-            f"{path}: arms must be there as in the log, {list(log)!r:.80}; the file "
-            "has none, so that they would come with calls. Undo the change, or "
+            f"{path}: arms must be the same as in the log, {list(log)!r:.80}; the "
+            "file has none, so calls would have to pass them. Undo the change, or "
             f"{_FITTED}."
         )
     if file[: len(log)] == tuple(log):
@@ -53,7 +53,7 @@ def check_arms(path: Path, log: Sequence[str] | None, file: Arms | None) -> None
 
 
 def served_arms(store: Store, position: int) -> Arms | None:
-    """Return the arms as of a position; None if they come with calls."""
+    """Return the arms as of a position; None if calls pass their arms."""
     names = arms_at(store, position)
     return None if names is None else Arms(names)
 

@@ -90,8 +90,9 @@ class DatabaseClock(Clock):
     """The clock of a database, which all replicas share even if their machines' clocks
     differ.
 
-    It starts with the clock of the service until `look` first asks the database.
-    Between two looks it counts by the steady clock of this machine.
+    Before the first call of `look`, it shows the time of the service's clock. `look`
+    asks the database for its time, and between two looks the steady clock of this
+    machine counts on.
 
     >>> clock = DatabaseClock(Clock(lambda: 9.0, lambda: 0.0), lambda: 5000.0)
     >>> clock.look()

@@ -16,13 +16,13 @@ from oddsmith.server.store.protocol import Reading, Store
 __all__ = ["ADVICE", "ClockHold", "ClockMark", "HOLD", "last_mark"]
 
 HOLD = 86_400.0
-"""Seconds: a clock that is further after the newest event at a start is not trusted for
-this time."""
+"""If the clock is ahead of the newest event by more than these seconds when the service
+starts, it is not trusted for the same number of seconds."""
 _DAY = 86_400.0
 _log = logging.getLogger(__name__)
 ADVICE = (
-    "Set the clock; if it is right, restart the service with --trust-clock to go on at "
-    "once"
+    "Set the clock; if it is right, restart the service with --trust-clock to "
+    "continue at once"
 )
 
 
@@ -51,7 +51,7 @@ class ClockMark(NamedTuple):
 
 
 def last_mark(reading: Reading) -> ClockMark | None:
-    """Return the last mark of a log; None if there is none."""
+    """Return the newest mark of the clock in a log; None if there is none."""
     marks = reading.of_setting(CLOCK)
     if not marks:
         return None
@@ -62,13 +62,13 @@ def last_mark(reading: Reading) -> ClockMark | None:
 class ClockHold:
     """Tracks whether the clock of an experiment can be trusted.
 
-    At a start the clock is compared with the last event. If it is more than `HOLD`
-    after the event, or more than `JUMP` before it, nothing is erased and no window is
-    closed for `HOLD`. This is necessary because a store that was idle looks the same as
-    a clock that is ahead. A mark in the log preserves the doubt over restarts. While
-    the service runs, the same happens if the machine's clock is set by more than
-    `JUMP`; at the end the new time is adopted. If a clock is set back to the time of
-    the log, it is adopted at once.
+    When the service starts, the clock is compared with the last event. If it is more
+    than `HOLD` after the event, or more than `JUMP` before it, nothing is erased and no
+    window is closed for `HOLD`. This is necessary because a store that was idle looks
+    the same as a clock that is ahead. A mark in the log preserves the doubt over
+    restarts. While the service runs, the same happens if the machine's clock is set by
+    more than `JUMP`; at the end the new time is adopted. If a clock is set back to the
+    time of the log, it is adopted at once.
     """
 
     def __init__(self, name: str, store: Store, clock: Clock) -> None:
@@ -161,7 +161,7 @@ class ClockHold:
         self._clock.adopt()
         self._jump_end = inf
         _log.warning(
-            "experiment %s: the clock goes on from %s, %s what was counted",
+            "experiment %s: the clock continues from %s, %s the time counted so far",
             self._name,
             _date(self._clock()),
             _distance(self._clock() - before),
@@ -184,7 +184,8 @@ class ClockHold:
                 sent.result()
         except StoreFailed as error:
             _log.warning(
-                "experiment %s: a restart forgets what is known of the clock: %s",
+                "experiment %s: the doubt about the clock could not be written, so a "
+                "restart forgets it: %s",
                 self._name,
                 error,
             )

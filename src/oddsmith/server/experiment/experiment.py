@@ -116,7 +116,8 @@ class Experiment:
 
     @property
     def now(self) -> Now:
-        """The state that decisions use, with the settings that are in force."""
+        """The state that decisions use, with the bounds and exploration that operators
+        have set."""
         return self.operator.now
 
     @property
@@ -126,7 +127,7 @@ class Experiment:
 
     @property
     def arms(self) -> Arms | None:
-        """The current arms; None if they come with calls."""
+        """The current arms; None if calls pass their arms."""
         return self.follower.now.arms
 
     def check_restored(self) -> None:
@@ -180,7 +181,9 @@ class Experiment:
             if not self.follower.trouble:
                 await self.follower.save()
         except StoreFailed as error:  # a restart then starts from an older snapshot
-            _log.warning("experiment %s keeps no snapshot: %s", self.name, error)
+            _log.warning(
+                "experiment %s could not store a snapshot: %s", self.name, error
+            )
         finally:
             if self._threads is not None:  # do not wait for calls that never return
                 self._threads.shutdown(wait=False, cancel_futures=True)

@@ -52,7 +52,7 @@ class Now(NamedTuple):
     `advise` asks the experts, `cast` applies bounds to their advice, and `weigh`
     computes propensities from it; each is None if the policy has no such step. If
     `inline`, no expert needs a thread. If `in_place`, learning changes the state in
-    place. `arms` are the arms of the state; None if they come with calls.
+    place. `arms` are the arms of the state; None if calls pass them.
     """
 
     state: State
@@ -180,8 +180,8 @@ class Follower:
     async def run(self, poll: float | None) -> None:
         """Follow the log forever.
 
-        `poll` is the number of seconds between two looks for events of other replicas;
-        without it, only `wake` starts a look.
+        `poll` is the number of seconds between two checks for events of other replicas;
+        without it, a check runs only after `wake`.
         """
         while True:
             pause = poll
@@ -349,7 +349,8 @@ class Follower:
         self, folded: FoldState, steps: list[Step], head: int
     ) -> FoldState:
         """Return the state at `head`; the caller holds `learning`."""
-        # Stays set if the call is cancelled, because its thread keeps running.
+        # The flag stays set if the call is cancelled, because its thread continues to
+        # run.
         self.torn = True
         try:
             is_short = len(next(_slices(steps), [])) == len(steps)
@@ -400,7 +401,7 @@ class Follower:
 
 
 def now_of(folded: FoldState, arms: Arms | None) -> Now:
-    """Return the state for decisions over these arms; None if they come with calls."""
+    """Return the state for decisions over these arms; None if calls pass their arms."""
     policy = folded.policy
     now = Now(
         folded.state,

@@ -1,8 +1,8 @@
-"""Guardrails: pause an experiment, or an arm, when a metric is beyond its limit.
+"""Guardrails: pause an experiment, or an arm, if a metric is beyond its limit.
 
-All guardrails of an experiment together pause falsely with probability at most 5 %,
-however often they look. Each pauses once: after an operator has resumed, the operator
-decides.
+The probability that any guardrail of an experiment pauses it falsely is at most 5 %,
+however often the guardrails are checked. Each guardrail pauses only once: if an
+operator resumes the experiment, it is not paused again.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ __all__ = ["Breach", "Guardrails", "breaches"]
 
 SENDER = "guardrail"
 _RATE = 0.05  # probability of a false pause, over all guardrails and all looks
-_EVERY = 1.0  # seconds between two looks
+_EVERY = 1.0  # seconds between two checks
 _log = logging.getLogger(__name__)
 
 
 class Breach(NamedTuple):
-    """A metric beyond its limit, of one arm (None: of the policy), with a reason for
-    people."""
+    """A metric that is beyond its limit, for one arm (None: for the policy), with the
+    reason in words."""
 
     metric: Metric
     arm: str | None
@@ -37,7 +37,8 @@ class Breach(NamedTuple):
 
     @property
     def request(self) -> Request:
-        """The action to take; all replicas and all looks make the same request."""
+        """The action to request. Its id is the same on all replicas and in all checks,
+        so that it is written once."""
         fields = {} if self.arm is None else {"arm": self.arm}
         name = f"guardrail {self.metric.name}"
         if self.arm is not None:
@@ -52,7 +53,7 @@ class Breach(NamedTuple):
 
 
 class Guardrails:
-    """Looks at the guardrails of an experiment whenever its state has changed."""
+    """Checks the guardrails of an experiment whenever its state has changed."""
 
     def __init__(
         self,
@@ -65,20 +66,20 @@ class Guardrails:
         self._operator = operator
         self._arms = arms
         self.metrics = [one for one in metrics.values() if one.action is not None]
-        self._done: set[str] = set()  # requests that were made, or are refused
+        self._done: set[str] = set()  # requests that were written or refused for good
         self._position = -1
 
     async def run(self) -> None:
-        """Look for breaches, forever."""
+        """Check the guardrails forever."""
         while True:
             await asyncio.sleep(_EVERY)
             try:
                 await self.look()
-            except Exception as error:  # a guardrail must not end with one failure
+            except Exception as error:  # a guardrail must not end after one failure
                 _log.error("guardrails failed: %s: %s", type(error).__name__, error)
 
     async def look(self) -> None:
-        """Pause what is beyond its limit."""
+        """Request a pause for each metric that is beyond its limit."""
         position = self._follower.now.position
         if position == self._position:
             return
@@ -90,7 +91,9 @@ class Guardrails:
                 continue
             try:
                 await self._operator.act(request)
-            except Conflict:  # paused already, or the last arm: perhaps not later
+            # The arm is paused already, or it is the last one. This may change, so
+            # check again.
+            except Conflict:
                 self._position = -1
                 continue
             except OddsmithError as error:
@@ -102,7 +105,7 @@ def breaches(
     sums: Sums, metrics: Sequence[Metric], arms: Sequence[str] | None
 ) -> Iterator[Breach]:
     """Yield the guardrails that are beyond their limits; `arms` are those of the
-    experiment, None if they come with calls."""
+    experiment, None if calls pass their arms."""
     rate = _RATE / max(1, len(metrics))
     names = {one.name for one in metrics}
     for found in sums.guards.evidence():
@@ -158,6 +161,6 @@ def _compared(
 
 
 def _least_harm(found: Comparison) -> float:
-    """Return the harm that is certain at the level of a comparison."""
+    """Return the smallest harm within the interval of a comparison."""
     effect = found.difference if found.metric.is_absolute else found.lift
     return effect.low if found.metric.better == "lower" else -effect.high

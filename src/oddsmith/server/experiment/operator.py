@@ -1,4 +1,4 @@
-"""Operator: what is in force for the decisions of one experiment, and its changes."""
+"""Operator: the actions of operators that apply to the decisions of one experiment."""
 
 import asyncio
 import logging
@@ -35,17 +35,17 @@ __all__ = ["KILL", "Operator"]
 KILL = "ODDSMITH_KILL"
 """Environment variable with the names of experiments that only serve the control; a
 list with commas, or * for all."""
-_EVERY = 0.25  # seconds between two looks for actions of other replicas
+_EVERY = 0.25  # seconds between two reads of other replicas' actions
 _TRIES = 20
 _log = logging.getLogger(__name__)
 
 
 class Operator:
-    """The controls of an experiment on this replica; decisions read them.
+    """The current restrictions on decisions of an experiment, as known to this replica.
 
-    Actions are read from the end of the log, so that they are in force although the
-    state is behind. Every action is checked against those before it; the log takes one
-    action after each.
+    Actions are read from the end of the log, so that they apply even if the state is
+    behind. Every action is checked against those before it, and the log accepts only
+    one action after each.
     """
 
     def __init__(
@@ -72,11 +72,13 @@ class Operator:
         self.is_killed_here = name in killed or "*" in killed
         self._show(Controls())
         if self.is_killed_here:
-            _log.warning("experiment %s serves the control, as %s asks", name, KILL)
+            _log.warning(
+                "experiment %s serves the control, because %s requires it", name, KILL
+            )
 
     @property
     def control(self) -> Control:
-        """The control that everybody gets while the experiment is paused.
+        """The control that all callers get while the experiment is paused.
 
         While it is killed, no expert is called: a control with experts is replaced by
         the first eligible arm.
@@ -90,8 +92,8 @@ class Operator:
 
     @property
     def now(self) -> Now:
-        """The state for decisions, with the bounds and the exploration that are in
-        force."""
+        """The state for decisions, with the bounds and the exploration that operators
+        have set."""
         now = self._follower.now
         if not self._changes_policy:
             return now
@@ -104,8 +106,8 @@ class Operator:
         return self._shown
 
     def bar(self, call: Call) -> tuple[Call, dict[int, str]]:
-        """Return a call without the arms that are paused or that a rule bars, and the
-        reason for each."""
+        """Return a call without the arms that are paused or that a rule excludes, and
+        the reasons by arm number."""
         if not self.bars_arms:
             return call, {}
         barred = barred_arms(self._rules, call.context, call.names, call.features)
@@ -127,7 +129,7 @@ class Operator:
         return replace(call, mask=mask), barred
 
     def restrict(self, call: Call) -> Call:
-        """Return a call without the arms that `bar` rules out."""
+        """Return a call without the arms that are paused or that a rule excludes."""
         restricted, _ = self.bar(call)
         return restricted
 
@@ -181,10 +183,10 @@ class Operator:
                     request.reason,
                 )
                 return Outcome(receipt.position, True)
-        raise Busy("other actions came first; try again")
+        raise Busy("other actions were written first; try again")
 
     def _show(self, controls: Controls) -> None:
-        """Let decisions use these controls."""
+        """Use these restrictions for decisions from now on."""
         self.controls = controls
         self._seen = None
         self._changes_policy = controls.changes_policy

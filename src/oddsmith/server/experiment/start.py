@@ -54,7 +54,7 @@ class ExperimentSetup:
     """The parts of an experiment. `bench` contains experts that can join, by name.
 
     `file` is read with the first arms of the log; `arms` are the current arms, None if
-    they come with calls.
+    calls pass their arms.
     """
 
     file: PolicyFile
@@ -72,7 +72,7 @@ class ExperimentSetup:
 
     @property
     def poll(self) -> float | None:
-        """Seconds between two looks for events of other replicas; None without
+        """Seconds between two checks for events of other replicas; None without
         replicas."""
         return 0.05 if self.settings.shared else None
 
@@ -161,7 +161,8 @@ def open_experiments(
 def _open(file: PolicyFile, settings: Settings, stores: OpenStores) -> ExperimentSetup:
     """Open the experiment of a file.
 
-    If the file has gained arms, the log keeps the policy with its first arms.
+    If arms were added to the file, the log still contains the policy with its first
+    arms.
     """
     arms = file.arms
     try:

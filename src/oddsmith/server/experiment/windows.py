@@ -57,11 +57,11 @@ class Windows:
         self.wake()
 
     def wake(self) -> None:
-        """Check for new windows."""
+        """Check for new windows now."""
         self._wake.set()
 
     async def run(self, alarms: Alarms | None) -> None:
-        """Close windows forever.
+        """Close windows, forever.
 
         Sleep until the next window closes or an event is written. Without `alarms`,
         check continuously, because other replicas open windows, too.

@@ -18,10 +18,10 @@ class Count(NamedTuple):
     `value`.
 
     If the decision has counted already, `before` is the value that this one replaces.
-    `is_default` and `was_default` tell whether the new and the old value are defaults.
+    `is_default` and `was_default` are whether the new and the old value are defaults.
     `time` is the time of the line at `position`, `decided` the time of the decision.
-    `learnt` is the value that the state has learnt before: `before`, unless learning
-    was frozen there. If `is_frozen`, the state does not learn this value.
+    `learnt` is the value that the state has learned before: `before`, unless learning
+    was frozen then. If `is_frozen`, the state does not learn this value.
     """
 
     position: int
@@ -74,8 +74,8 @@ class Account:
     at that time, and each late reward replaces the value at its own position. A
     correction always rewrites.
 
-    With `weights`, amounts of metrics are parts as well: weight times amount, on the
-    scale from 0 to 1. Then the reward is settled when the window closes.
+    With `weights`, amounts of metrics are added to the reward: weight times amount, on
+    the scale from 0 to 1. Then the reward is settled when the window closes.
 
     >>> account = Account("first", "arrives")
     >>> account.take(Line(1, "decision", "a", "", None, 0.0, False, 0))

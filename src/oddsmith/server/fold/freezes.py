@@ -1,7 +1,8 @@
-"""Freezes: the parts of a log in which a policy learns nothing.
+"""Freezes: the parts of a log in which learning was frozen.
 
-An operator freezes learning with one action and ends it with another. Rewards that
-count between the two stay in the log and in the statistics; no state learns them.
+An operator freezes learning with one action and continues it with another. Rewards that
+count between the two stay in the log and in the statistics, but the state does not
+learn them.
 """
 
 import json
@@ -15,7 +16,7 @@ from oddsmith.server.store.protocol import Line, Reading
 __all__ = ["Freezes", "after_lines", "freezes_at", "lessons"]
 
 Freezes: TypeAlias = tuple[int, ...]
-"""Positions at which learning was frozen and continued, in turn."""
+"""Positions in the log at which learning was frozen and continued, alternately."""
 
 
 def freezes_at(reading: Reading, position: int) -> Freezes:
@@ -42,7 +43,8 @@ def after_lines(freezes: Freezes, lines: Iterable[Line]) -> Freezes:
 
 
 def lessons(counts: Sequence[Count], freezes: Freezes) -> tuple[Count, ...]:
-    """Return the counts of one decision, marked with what the state learns of them.
+    """Return the counts of one decision, with the value that the state learns from
+    each.
 
     >>> counts = [Count(4, 1, 0.0), Count(12, 1, 1.0, before=0.0, learnt=0.0)]
     >>> [(one.is_frozen, one.learnt) for one in lessons(counts, (3, 9))]

@@ -1,4 +1,5 @@
-"""The judge of a policy: its weights, exploration and bounds without its models.
+"""A judge is a part of a policy that needs no models: it has the weights of the
+experts, the exploration and the bounds.
 
 A judge computes the propensities of the policy from recorded votes, bit for bit, and
 learns the same weights from recorded advice. It can be stored as a few lines of JSON.

@@ -30,8 +30,8 @@ class Step(NamedTuple):
 
 
 class Statistics(Protocol):
-    """Statistics of the log up to a position. They are the same live, on replicas, and
-    after restarts and corrections."""
+    """Statistics of the log up to a position. They are the same in a running service,
+    on replicas, and after restarts and corrections."""
 
     def copy(self) -> Self:
         """Return a copy that can be changed without changing this one."""

@@ -65,7 +65,7 @@ _KINDS: dict[type[Exception], tuple[int, str]] = {
     StoreFailed: (503, "store_failed"),
     Busy: (503, "busy"),
 }
-# _FEW: bodies with at most this many keys are checked here for repeated keys;
+# bodies with at most this many keys are checked here for repeated keys;
 # `check_keys` reads larger ones
 _FEW = 200
 _FULL = ("disk is full", "database or disk is full", "No space left")

@@ -11,7 +11,7 @@ from oddsmith.server.statistics.checks import MOST
 
 __all__ = ["choices_sentence"]
 
-_WHETHER = "Whether the best predictor has the best policy is not told"
+_WHETHER = "It is not known whether the best predictor has the best policy"
 
 
 def choices_sentence(experiment: Experiment) -> str:

@@ -110,49 +110,50 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Scrape], float | None]]
     (
         "oddsmith_last_write_age_seconds",
         "gauge",
-        "Since the last good write.",
+        "Seconds since the last successful write.",
         lambda s: s.vitals.last_write_age_s,
     ),
     (
         "oddsmith_waiting",
         "gauge",
-        "Events not yet handed to the store.",
+        "Events that were not yet passed to the store.",
         lambda s: s.experiment.writer.waiting,
     ),
     (
         "oddsmith_position",
         "gauge",
-        "Position that the state is the fold up to.",
+        "Position of the last event that the state has learned.",
         lambda s: s.experiment.follower.now.position,
     ),
     (
         "oddsmith_lag_events",
         "gauge",
-        "Events on disk that are not learnt.",
+        "Events on disk that the state has not learned yet.",
         lambda s: s.vitals.lag_events,
     ),
     (
         "oddsmith_lag_seconds",
         "gauge",
-        "How long the oldest of them waits.",
+        "Seconds that the oldest event has waited to be learned.",
         lambda s: s.vitals.lag_s,
     ),
     (
         "oddsmith_snapshot_age_seconds",
         "gauge",
-        "Age of the newest snapshot.",
+        "Age of the newest snapshot in seconds.",
         lambda s: s.vitals.snapshot_age_s,
     ),
     (
         "oddsmith_snapshot_rewards_behind",
         "gauge",
-        "Rewards learnt since then.",
+        "Rewards learned since the newest snapshot.",
         lambda s: s.vitals.unsaved,
     ),
     (
         "oddsmith_refolds_total",
         "counter",
-        "Folds of rewritten history.",
+        "Number of times that the state was computed again after a change of earlier "
+        "events.",
         lambda s: s.experiment.follower.refolds,
     ),
     (
@@ -182,7 +183,8 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Scrape], float | None]]
     (
         "oddsmith_refused_rewards",
         "gauge",
-        "Rewards that the policy would not take, since the start or the last refold.",
+        "Rewards that the policy rejected, since the start or since the state was "
+        "last computed again.",
         lambda s: s.experiment.follower.refused,
     ),
 )
@@ -194,8 +196,8 @@ def decisions_by_arm(scrapes: Sequence[Scrape]) -> Family:
     """Number of decisions by arm.
 
     If there are more than `ARMS` arms, the last ones are one series, so that no count
-    ever decreases. Arms that come with calls are one series, because their number is
-    unbounded.
+    ever decreases. Arms that are passed in calls are one series, because their number
+    is unbounded.
     """
     samples: list[tuple[str, float]] = []
     for one in scrapes:
@@ -226,7 +228,7 @@ def expert_failures(scrapes: Sequence[Scrape]) -> Family:
     return Family(
         "oddsmith_expert_failures_total",
         "counter",
-        "Times an expert went to sleep.",
+        "Number of times that an expert made no prediction.",
         samples,
     )
 
@@ -252,5 +254,8 @@ def sync_seconds(scrapes: Sequence[Scrape]) -> Family:
         samples.append((f"_count{after}", total))
         samples.append((f"_sum{after}", sum(one.seconds for one in writes)))
     return Family(
-        "oddsmith_sync_seconds", "histogram", "From hand-over to commit.", samples
+        "oddsmith_sync_seconds",
+        "histogram",
+        "Seconds from passing events to the store until they are committed.",
+        samples,
     )

@@ -26,7 +26,7 @@ class Young(NamedTuple):
 
 
 def young(sums: Sums, window: float | None) -> Young:
-    """Count the decisions with an open window, to the width of a bucket."""
+    """Count the decisions with an open window, to the precision of one time bucket."""
     if window is None:
         return Young()
     found = sums.checks
@@ -53,7 +53,10 @@ def open_windows(sums: Sums, settings: Settings) -> f.OpenWindowsCheck:
     """
     if settings.window is None:
         return f.OpenWindowsCheck(
-            0, 0, "well", "There is no window: what has no reward teaches nothing."
+            0,
+            0,
+            "well",
+            "There is no window: nothing is learned from decisions without a reward.",
         )
     checks = sums.checks
     shown, rewarded = young(sums, settings.window)

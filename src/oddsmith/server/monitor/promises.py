@@ -20,21 +20,20 @@ __all__ = ["promise"]
 
 _FIRST = "There is a bound from the first decision on."
 _OTHER = (
-    "The theory covers Generalized Thompson Sampling, and Hedged, without bounds on "
-    "their odds; this is another policy."
+    "The theory covers Generalized Thompson Sampling and Hedged, without bounds on "
+    "propensities; this is another policy."
 )
 _RATES = (
-    "A mixture of learning rates predicts about as well as the best rate; nothing "
-    "bounds what its decisions earn less than the best expert's, because no rate has "
-    "such a bound if no expert is right. "
-    'kind = "hedged" has one.'
+    "A mixture of learning rates predicts about as well as the best rate. But no "
+    "bound covers its regret to the best expert, because no rate has such a bound if "
+    'no expert is right. kind = "hedged" has one.'
 )
 _UNITS = (
     "The theory covers losses in a fixed unit; those of this policy are in units of "
     "the rewards so far."
 )
 _NOTHING = (
-    "After {steps:,} decisions the bound still says nothing: it is not below one a "
+    "After {steps:,} decisions the bound is of no use yet: it is not below 1 per "
     "decision."
 )
 
@@ -59,21 +58,19 @@ def promise(
     # the store was opened without its policy file
     if isinstance(policy.experts, RecordedExperts):
         return _none(
-            "The theory covers fixed experts, and a store does not tell whether its "
-            "experts learn: open it by its policy file."
+            "The theory covers fixed experts, and a store does not show whether its "
+            "experts learn: open it with its policy file."
         )
     if policy.experts.learns:
         return _none("The theory covers fixed experts; these learn.")
     if type(policy) is not GeneralizedThompsonSampling:
         return _none(_UNITS)
     if arms is None:
-        return _none(
-            "The theory at this place covers fixed arms; these come with calls."
-        )
+        return _none("This theorem covers fixed arms; here calls pass their arms.")
     if policy.optimism or policy.share or policy.discount != 1:
         return _none(
-            "The theory at this place covers optimism 0, share 0 and discount 1; these "
-            "are others."
+            "This theorem covers optimism 0, share 0 and discount 1; this policy has "
+            "other values."
         )
     prior = float(policy.prior[policy.prior > 0].min())
     if callable(policy.gamma):
@@ -108,7 +105,8 @@ def _of_hedged(
 ) -> GuaranteeCheck:
     """Return the bound of Hedged, which also holds for experts that learn.
 
-    If arms come with calls, the bound uses the number of experts.
+    If calls pass their arms, the bound uses the number of experts in place of the
+    number of arms.
     """
     shares = policy.policy.prior[policy.policy.prior > 0]
     prior = float(shares.min())

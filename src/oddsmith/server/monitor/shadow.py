@@ -29,11 +29,11 @@ def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
         if target.missing > 0:
             why = (
                 f"{why}. Let the incumbent draw every arm now and then, and send its "
-                "odds (`incumbent_odds`)"
+                "propensities (`incumbent_odds`)"
             )
         return SwitchCheck(f"Not yet: {why}.", False)
     compared = (
-        f"the policy would have earned {_interval(ours, scale)} a decision, the "
+        f"the policy would have earned {_interval(ours, scale)} per decision, the "
         f"incumbent {_interval(theirs, scale)}"
     )
     over = f"{compared}, over {ours.n:,} decisions."
@@ -58,12 +58,14 @@ def _forecast(target: Target, ours: Value, gap: float) -> str:
     try:
         needed = plan.decisions(0.0, gap / _WIDER)
     except OddsmithError:
-        return "No number of decisions like these will tell."
+        return (
+            "Decisions like these will never show a difference, however many there are."
+        )
     if needed <= ours.n:
-        return "A few more decisions like these should tell."
+        return "A few more decisions like these should show the difference."
     return (
-        f"If that is so, about {needed:,} decisions like these will tell; there are "
-        f"{ours.n:,}."
+        f"If that is so, about {needed:,} decisions like these will show the "
+        f"difference; there are {ours.n:,}."
     )
 
 

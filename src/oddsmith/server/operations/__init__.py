@@ -1,4 +1,3 @@
-"""Operations: what operators, guardrails and rules put in force while an experiment
-runs."""
+"""Operations: what operators, guardrails and rules change while an experiment runs."""
 
 __all__: list[str] = []

@@ -1,5 +1,5 @@
-"""Checks of an action before it is written: what it may change, and what then is left
-to serve."""
+"""Checks of an action before it is written: whether it is allowed, and whether an arm
+remains that can be served."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "set": ("floors", "caps", "gamma"),
     "finish": ("verdict",),
 }
-"""The fields of actions; other actions have none."""
+"""The fields of the actions that have fields."""
 _EFFECTS = {
     "pause": ("is_paused", False, "is paused already"),
     "resume": ("is_paused", True, "is not paused"),
@@ -39,8 +39,8 @@ _EFFECTS = {
 
 class Scene(NamedTuple):
     """The experiment that an action is about: its policy (None if only the policy file
-    has it), its arms (None if they come with calls), its design, and whether an
-    incumbent acts."""
+    has it), its arms (None if calls pass them), its design, and whether an incumbent
+    acts."""
 
     policy: Policy | None
     arms: Sequence[str] | None
@@ -49,8 +49,8 @@ class Scene(NamedTuple):
 
 
 def check_fields(action: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an action; raise if one is missing or does not belong to
-    it."""
+    """Return the fields of an action. Raise an error if one is missing or belongs to
+    another action."""
     allowed = _FIELDS.get(action, ())
     for name in given:
         if name not in allowed:
@@ -66,10 +66,10 @@ def check_fields(action: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def check_action(
     action: str, value: Mapping[str, Any], controls: Controls, scene: Scene
 ) -> None:
-    """Raise if an action is impossible or has no effect.
+    """Raise an error if an action is impossible or has no effect.
 
-    `Conflict` tells that the experiment is in another state; other errors tell that
-    the fields are wrong.
+    The error is a `Conflict` if the state of the experiment does not allow the action;
+    other errors mean that the fields are wrong.
     """
     if action in _EFFECTS:
         name, before, why = _EFFECTS[action]

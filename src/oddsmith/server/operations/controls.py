@@ -1,4 +1,5 @@
-"""Controls: what is in force after the actions of a log, as one value.
+"""Controls: the restrictions on decisions that result from the actions in a log, as one
+value.
 
 A decision records the position of the last action that it has read. The controls at
 this position are therefore the same live, on replicas, and when the log is verified.
@@ -27,12 +28,12 @@ _FREE = {"floors": 0.0, "caps": 1.0}
 
 @dataclass(frozen=True)
 class Controls:
-    """What is in force after the action at `position`; 0 before the first one.
+    """The restrictions after the action at `position`; 0 before the first one.
 
-    `paused_arms` are not eligible. While `is_paused` or `is_killed`, everybody gets the
-    control. `holdout` replaces the share of the policy file, `floors`, `caps` and
-    `gamma` those of the policy; None leaves them as they are. `verdict` is the result
-    of the experiment, as an operator has written it.
+    `paused_arms` are not eligible. While `is_paused` or `is_killed`, all callers get
+    the control. `holdout` replaces the share of the policy file, and `floors`, `caps`
+    and `gamma` replace those of the policy; None leaves them as they are. `verdict` is
+    the result of the experiment, as an operator has written it.
 
     >>> running = Controls()
     >>> paused = running.after_fields(7, "pause_arm", {"arm": "bundle"})
@@ -60,7 +61,7 @@ class Controls:
 
     @property
     def serves_control(self) -> bool:
-        """Whether everybody gets the control."""
+        """Whether all callers get the control."""
         return self.is_paused or self.is_killed
 
     @property
@@ -96,9 +97,9 @@ class Controls:
         return replace(self, position=position, **changes)
 
     def policy(self, policy: Policy, arms: Sequence[str] | None) -> Policy:
-        """Return the policy with the bounds and the exploration that are in force.
+        """Return the policy with the bounds and the exploration that apply.
 
-        `arms` are its arms; None if they come with calls.
+        `arms` are its arms; None if calls pass them.
         """
         if not self.changes_policy:
             return policy
@@ -158,8 +159,8 @@ def controls_at(lines: Iterable[Line], position: int | None = None) -> Controls:
 
 
 def _by_arm(given: Any, arms: Sequence[str] | None, default: float) -> float | Array:
-    """Return a bound as policies take it: a number, or one per arm; by name if arms
-    come with calls."""
+    """Return a bound in the form that policies use: a number, or one number per arm; by
+    name if calls pass their arms."""
     if not isinstance(given, Mapping) or arms is None:
         return given  # type: ignore[no-any-return]
     return np.array([given.get(arm, default) for arm in arms], dtype=np.float64)

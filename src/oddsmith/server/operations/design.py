@@ -36,7 +36,7 @@ def design_facts(file: PolicyFile) -> dict[str, Any]:
 
 
 def stored_scene(reading: Reading) -> Scene:
-    """Return the experiment that actions are about, as far as its log describes it."""
+    """Return the experiment that actions are about, as far as the log describes it."""
     head = reading.head()
     judge = reading.about.get("judge")
     policy = None
@@ -50,7 +50,8 @@ def stored_scene(reading: Reading) -> Scene:
 
 
 def design_of(reading: Reading) -> dict[str, Any]:
-    """Return the facts as they were last set, else as the log was begun."""
+    """Return the design as it was last set in the log, else as it was when the log was
+    created."""
     lines = reading.of_setting(DESIGN)
     if lines:
         last: dict[str, Any] = json.loads(lines[-1].body or "")["value"]

@@ -1,4 +1,4 @@
-"""Requests of operators: the event of each, and what a store answered to it."""
+"""Requests of operators: the event of each request, and its outcome in the store."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request for an action, as checked as it can be without the log."""
+    """A request for an action. All checks that do not need the log have passed."""
 
     action: ActionName
     value: dict[str, Any]

@@ -12,7 +12,8 @@ __all__ = ["ArmCounts", "ArmSum", "FIXED", "FRESH", "NamedArms"]
 FIXED = 50
 """Up to this number, all arms of an experiment are named."""
 FRESH = 20
-"""Arms that are named if an experiment has more arms, or arms come with calls."""
+"""Number of arms that are named if an experiment has more arms, or if calls pass their
+arms."""
 _FIRST = 10  # draws before the first selection; doubles up to `_LAST`
 _LAST = 100
 _HALVES = 10  # after the first selections, the counts are halved at every tenth one

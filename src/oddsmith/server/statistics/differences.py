@@ -61,9 +61,15 @@ class Comparison(NamedTuple):
 def no_sums_reason(metric: Metric) -> str:
     """Return why there are no sums of a metric; "" if there are."""
     if metric.ratio is not None:
-        return "intervals of a ratio are for one look: evaluate the export"
+        return (
+            "intervals of a ratio are valid for one analysis only: use oddsmith "
+            "evaluate on an export"
+        )
     if not metric.is_bounded:
-        return "declare a cap, which intervals at every look need"
+        return (
+            "the metric has no cap, which intervals that stay valid at any time "
+            "need: declare one"
+        )
     return ""
 
 
@@ -89,7 +95,8 @@ class _Row(NamedTuple):
 
 
 def _exact(value: float) -> int:
-    """Return a number in units of 2^-60: sums of these do not depend on the order."""
+    """Return a number as an integer multiple of 2^-60, so that sums do not depend on
+    the order."""
     return int(value * _UNITS)
 
 
@@ -181,7 +188,7 @@ class _Pair:
             reason = "fewer than 2 decisions have an amount"
             return _without_interval(metric, candidate, rows, reason)
         if self.target.weight <= 0 or self.control.weight <= 0:
-            reason = "no decision could have been of both sides"
+            reason = "no decision could have been made by both sides"
             return _without_interval(metric, candidate, rows, reason)
         target = self.target.value
         control = self.control.value

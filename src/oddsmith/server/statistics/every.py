@@ -37,15 +37,15 @@ FORM = (
 
 @dataclass(slots=True)
 class Sums:
-    """Statistics of the log up to a position. They are the same live, on replicas, and
-    after restarts and corrections.
+    """Statistics of the log up to a position. They are the same in a running service,
+    on replicas, and after restarts and corrections.
 
     `scale` converts rewards to the caller's units. If `shadow` is true, an incumbent
-    has acted. Copies share their parts until one of them changes.
+    has decided. Copies share their parts until one of them changes.
 
-    A failure here never stops a fold. A part that raises is emptied and stays empty;
-    `failures` contains the reason by the name of the part. Another version of oddsmith
-    folds the part again.
+    An error here never stops a fold. If a part raises an error, it is emptied and stays
+    empty; `failures` contains the reason by the name of the part. Another version of
+    oddsmith computes the part again.
     """
 
     scale: RewardScale = field(default_factory=lambda: RewardScale(0.0, 1.0))
@@ -257,7 +257,7 @@ class Sums:
         except MemoryError:
             raise
         except Exception as error:
-            _log.error("statistics are folded again: %s", _reason(error))
+            _log.error("statistics are computed from the log again: %s", _reason(error))
             return None
         sums.shadow = given["shadow"]
         return sums

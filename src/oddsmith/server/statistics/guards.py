@@ -1,5 +1,5 @@
-"""Guards: tests of metrics against a limit on their mean, for each arm, valid at every
-look.
+"""Guards: tests of metrics against a limit on their mean, for each arm. They stay valid
+if their results are read at any time.
 
 Let x be an amount minus the limit, in units of the metric's range, positive if it is
 harmful. While the mean of x is at most 0, the product of 1 + b x over the draws of an
@@ -43,8 +43,8 @@ class Evidence(NamedTuple):
 
 @dataclass(slots=True)
 class _Sums:
-    """Of one arm: the logarithms of its bets, in units, the amounts and their
-    number."""
+    """The sums of one arm: the logarithms of its bets, as integers, the sum of the
+    amounts and their number."""
 
     bets: Ints = field(default_factory=lambda: np.zeros(len(_BETS), np.int64))
     total: int = 0
@@ -98,8 +98,8 @@ class Guards:
         sums.total -= _exact(metric.scaled(before))
 
     def evidence(self) -> Iterator[Evidence]:
-        """Yield the evidence of every metric and arm, arms in the order in which they
-        came."""
+        """Yield the evidence of every metric and arm, with arms in the order of their
+        first amounts."""
         ranks: dict[str, int] = {}
         for (name, arm), sums in self.sums.items():
             logs = of_units(sums.bets)
@@ -139,12 +139,13 @@ _UNITS = 1 << 60
 
 
 def _exact(value: float) -> int:
-    """Return a number in units of 2^-60: sums of these do not depend on the order."""
+    """Return a number as an integer multiple of 2^-60, so that sums do not depend on
+    the order."""
     return int(value * _UNITS)
 
 
 def _logarithms(metric: Metric, value: float) -> Ints:
-    """Return ln(1 + b x) for all bets, in units."""
+    """Return ln(1 + b x) for all bets, as integers."""
     limit = metric.scaled(metric.limit or 0.0)
     harm = metric.scaled(value) - limit
     least = -limit

@@ -166,8 +166,8 @@ class Bucket:
     def add(self, other: "Bucket", named: NamedArms) -> None:
         """Add the sums of another bucket.
 
-        A reward does not tell which bucket contains its decision. So if an arm has a
-        row in only one of the two, later rewards of its decisions are added to
+        A reward does not say which bucket contains its decision. So if an arm has a row
+        in only one of the two buckets, later rewards of its decisions are added to
         `others`.
         """
         if not named.are_fixed and self.shown:

@@ -39,7 +39,8 @@ _RATES = np.concatenate([_BETS.rates, _BETS.rates, FRACTIONS])
 _CENTRES = np.concatenate([_BETS.centres, _BETS.centres, np.ones(len(FRACTIONS))])
 _IF_ZERO: Array = np.log1p(-_RATES * _CENTRES)
 _KNOWN = _BETS.rates * _BETS.centres  # part of each row's gain outside the logarithm
-_LIGHT: Array = np.exp2(np.arange(1.0, -12.0, -1.0))  # λ of bets for small weights
+# the values λ of bets for small weights
+_LIGHT: Array = np.exp2(np.arange(1.0, -12.0, -1.0))
 _WAIT = 96  # maximum number of rows per batch
 SERVED = "served"
 UNIFORM = "uniform"

@@ -39,7 +39,7 @@ def arms_of(line: Line) -> tuple[str, ...] | None:
 def arms_since(reading: Reading) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield all arms with the position from which on they are valid.
 
-    Nothing is yielded if arms come with calls.
+    Nothing is yielded if calls pass their arms.
     """
     first = reading.about.get("arms")
     if first is None:
@@ -52,7 +52,7 @@ def arms_since(reading: Reading) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 
 def arms_at(reading: Reading, position: int) -> tuple[str, ...] | None:
-    """Return the arms as of a position; None if they come with calls."""
+    """Return the arms as of a position; None if calls pass their arms."""
     arms = None
     for since, names in arms_since(reading):
         if since <= position:

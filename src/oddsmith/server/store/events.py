@@ -132,9 +132,9 @@ class DecisionMade:
     decision, its decisions are numbered by `turn`, starting at 1. Decisions of one
     `slate` were made together, each for a `slot`.
 
-    `action` is the position of the last action that was in force. `barred` contains
-    the reason why an arm of the call was not eligible, by its number. `killed` is
-    whether the environment of the process, not an action, had stopped the experiment.
+    `action` is the position of the last action that applied. `barred` contains the
+    reason why an arm of the call was not eligible, by its number. `killed` is whether
+    the environment of the process, not an action, had stopped the experiment.
     """
 
     kind: ClassVar[DecisionKind] = "decision"
@@ -364,12 +364,12 @@ class ConfigurationChange:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An operator or a guardrail changed what is in force, from here on.
+    """An action of an operator or a guardrail, which applies from here on.
 
     `value` are the fields of the action, such as the arm. `request_id` identifies a
-    repeated call. `after` is the position of the action before, 0 for the first one: of
-    two actions after the same one, a store keeps the first, so that each was checked
-    against what was in force.
+    repeated call. `after` is the position of the action before, 0 for the first one. If
+    two actions have the same `after`, the store accepts only the first, so that each
+    action was checked against the restrictions that it changed.
     """
 
     action: ActionName
@@ -397,7 +397,8 @@ class Action:
 
     @property
     def key(self) -> str:
-        """The position of the action before, which a store keeps once."""
+        """The position of the action before. A store accepts only one action for each
+        position."""
         return f"after {self.after}"
 
     def body(self) -> str:

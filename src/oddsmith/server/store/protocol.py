@@ -276,8 +276,8 @@ class Evidence(NamedTuple):
     an incumbent acted.
 
     `own` is the draw that the policy would have made instead. `action` is the position
-    of the last action in force, `barred` the reasons of arms that were not eligible,
-    and `killed` whether the environment had stopped the experiment.
+    of the last action that applied, `barred` has the reasons why arms were not
+    eligible, and `killed` is whether the environment had stopped the experiment.
     """
 
     votes: Array | None

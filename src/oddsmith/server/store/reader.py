@@ -287,8 +287,8 @@ class StoreReader(Reading, ABC):
         *facts, digest, content = rows[0]
         if snapshot_digest(Snapshot._make(facts), bytes(content)) != bytes(digest):
             raise DamagedSnapshot(
-                f"the snapshot at position {position} is damaged: it is not what was "
-                "kept"
+                f"the snapshot at position {position} is damaged: its content differs "
+                "from what was stored"
             )
         return bytes(content)
 

@@ -262,7 +262,7 @@ def row_of(event: Event, rule: Rule) -> EventRow:
 
 
 def _force_facts(event: DecisionMade) -> dict[str, Any]:
-    """Return the facts about the actions and rules that were in force."""
+    """Return the facts about the actions and rules that applied."""
     facts: dict[str, Any] = {"action": event.action}
     if event.barred:
         facts["barred"] = {str(arm): reason for arm, reason in event.barred.items()}

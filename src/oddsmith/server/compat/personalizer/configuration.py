@@ -1,9 +1,9 @@
-"""The configuration of the service. Changes are written to the log, and override the
+"""The configuration of the service. A change is written to the log, and overrides the
 policy file from then on.
 
-Reward wait, default reward, mode and retention have effects. The aggregation of rewards
-is part of the store and the exploration part of the policy, so they must not change.
-All other fields are stored and returned, without effect.
+Reward wait time, default reward, learning mode and log retention have effects. How
+rewards are aggregated is part of the store, and exploration is part of the policy, so
+these must not change. All other fields are stored and returned without effect.
 """
 
 import re
@@ -34,8 +34,8 @@ _UNITS = (86_400.0, 3600.0, 60.0, 1.0)
 
 
 def seconds_of(name: str, text: str) -> float:
-    """Return the seconds of a duration in either format, to 100 nanoseconds, which both
-    can express.
+    """Return the seconds of a duration in either format, to 100 nanoseconds, the
+    precision of both formats.
 
     >>> seconds_of("x", "00:10:00"), seconds_of("x", "1.06:00:00")
     (600.0, 108000.0)
@@ -121,7 +121,7 @@ _OURS = (
     "explorationPercentage",
     "logRetentionDays",
 )
-# fields that are not stored as they were sent
+# fields that are not stored in the form in which they were sent
 _APART = (*_OURS, "lastConfigurationEditDate")
 _CONSTANT = {
     "rewardAggregation": "the store's",

@@ -47,8 +47,8 @@ _BY_LOG: dict[str, Callable[[Log], Array]] = {
 }
 _UNKNOWN = (
     "arguments must be uniform, first (the first action that is not excluded) or "
-    "arm:NAME, which can be judged by the log alone; those of Vowpal Wabbit cannot be "
-    "run here: `oddsmith evaluate` judges policy files"
+    "arm:NAME, because only these can be estimated from the log alone; arguments of "
+    "Vowpal Wabbit cannot be run here: use `oddsmith evaluate` for policy files"
 )
 
 
@@ -134,8 +134,8 @@ def _odds(log: Log, arguments: str) -> Array | None:
 
 
 def _summary(log: Log, odds: Array | None, scale: RewardScale) -> dict[str, Any]:
-    """Return the sums of some rows, and the value with its interval. If it cannot be
-    estimated, return null and the reason in `refused`."""
+    """Return the sums of some rows, and the value with its interval. If the value
+    cannot be estimated, it is null, with the reason in `refused`."""
     n_rewards = int((~np.isnan(log.reward)).sum())
     sums: dict[str, Any] = {"ipsEstimatorDenominator": n_rewards}
     try:

@@ -1,4 +1,4 @@
-"""The process of an evaluation: it reads an order as JSON from standard input, and
+"""The process of an evaluation: it reads a request as JSON from standard input, and
 writes the answer to standard output.
 
 It reads the store itself, and has a low priority, so that it does not delay decisions.
@@ -44,7 +44,7 @@ _UNUSED = (
 
 
 def main() -> None:
-    """Answer one order."""
+    """Answer one request."""
     order = json.load(sys.stdin)
     # a timer in this process also works if the service has died
     signal.setitimer(signal.ITIMER_REAL, order["seconds"])
@@ -58,8 +58,8 @@ def main() -> None:
 
 
 def _lower_priority() -> None:
-    """Run while the service is idle, and be the first process that the system ends if
-    memory is short."""
+    """Run only while the service is idle, and be the first process that the system ends
+    if memory is short."""
     os.nice(_NICE)
     # Linux schedules by session before it looks at the nice value of processes.
     settings = {"autogroup": _NICE, "oom_score_adj": 1000}
@@ -69,7 +69,8 @@ def _lower_priority() -> None:
 
 
 def answer(reading: Reading, order: dict[str, Any]) -> dict[str, Any]:
-    """Return the results of an order, and the number of their decisions."""
+    """Return the results of a request, and the number of decisions that they are based
+    on."""
     log = log_between(reading, order["start"], order["end"])
     custom = [Candidate(name, arguments) for name, arguments in order["policies"]]
     low, high = order["reward"]

@@ -97,8 +97,8 @@ async def delete_evaluation(experiment: Experiment, visit: Visit) -> Response:
 
 
 async def apply_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Accept the policy that is served already; raise for any other, because it would
-    need another log."""
+    """Accept the policy that is served already. For any other policy raise an error,
+    because it would need a log of its own."""
     contract: ApplyContract = visit.message
     one = await _one(experiment, contract.evaluation_id)
     names = [*_OWN, *(name for name, _ in one.question["policies"])]
@@ -132,9 +132,7 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
             "delete some first"
         )
     if len(experiment.long_reads.jobs) >= _UNDER_WAY:
-        raise Busy(
-            f"at most {_UNDER_WAY} evaluations may be under way; ask again later"
-        )
+        raise Busy(f"at most {_UNDER_WAY} evaluations may be running; ask again later")
     question: dict[str, Any] = {
         "name": contract.name,
         "startTime": start,
@@ -150,7 +148,8 @@ async def _create(experiment: Experiment, visit: Visit, id: str) -> Response:
     # another request for this id, or a deleted evaluation
     except (Conflict, DoorRefusal) as error:
         raise InvalidInput(
-            f"evaluation {id!r:.60} must be as it was asked first, or have another id"
+            f"evaluation {id!r:.60} was requested before with other fields: send the "
+            "same fields, or another id"
         ) from error
     if one.answer is None:
         _begin(experiment, one)
@@ -274,7 +273,10 @@ async def _answer(experiment: Experiment, one: _Evaluation) -> None:
         )
     except StoreFailed as error:  # the evaluation starts again when it is read
         _log.warning(
-            "evaluation %s of %s could not be kept: %s", one.id, experiment.name, error
+            "evaluation %s of %s could not be stored: %s",
+            one.id,
+            experiment.name,
+            error,
         )
 
 

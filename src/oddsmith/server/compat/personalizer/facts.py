@@ -1,7 +1,7 @@
 """Read-only facts of an experiment: policy, model, logs and status.
 
-The policy comes from the policy file, and the model is the fold of the log. They cannot
-be set, because then decisions could no longer be verified.
+The policy comes from the policy file, and the model is computed from the log. They
+cannot be set, because then decisions could no longer be verified.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
     also contain."""
     kind = experiment.setup.file.kind
     fingerprint = experiment.store.fingerprint
-    arms = "arms of the call"
+    arms = "arms passed in each call"
     if experiment.arms is not None:
         arms = f"{len(experiment.arms)} arms"
     arguments = f"kind {kind}, fingerprint {fingerprint}, {arms}"
@@ -51,13 +51,13 @@ async def delete_policy(experiment: Experiment, visit: Visit) -> dict[str, str]:
 
 
 async def fixed_policy(experiment: Experiment, _: Visit) -> Response:
-    """Refuse to change the policy."""
+    """Raise the error for changing the policy."""
     name = experiment.setup.file.path.name
     raise fixed("the policy", f"change {name}, and begin a new store")
 
 
 async def fixed_model(_: Experiment, __: Visit) -> Response:
-    """Refuse to change or delete the model."""
+    """Raise the error for changing or deleting the model."""
     raise fixed(
         "the model", "begin a new store, for which `start` in [service] names a state"
     )
@@ -69,7 +69,7 @@ def fixed(what: str, instead: str) -> DoorRefusal:
     return DoorRefusal(
         403,
         "InvalidApiAccess",
-        f"{what} is the fold of the log by the policy file; to change it, {instead}",
+        f"{what} is computed from the log and the policy file; to change it, {instead}",
     )
 
 

@@ -5,7 +5,7 @@ A log is dsjson by tags (`logs/dsjson.py`), possibly several years of it from ma
 versions of a service. A broken line must not affect the others, and every line that is
 not an event is reported. Rewards outside the scale mean that the scale is wrong, not
 that the line is broken. Skipping them would drop the failures from the history, so they
-raise.
+raise an error.
 """
 
 import json
@@ -42,9 +42,9 @@ __all__ = [
 UnreadKind: TypeAlias = Literal["broken", "repeat", "observation", "skipped", "empty"]
 UNREAD: dict[UnreadKind, str] = {
     "broken": "broken",
-    "repeat": "with an EventId that was there before",
-    "observation": "with a reward without its decision",
-    "skipped": "not to be learnt from (_skipLearn)",
+    "repeat": "with an EventId that was read before",
+    "observation": "with a reward but without its decision",
+    "skipped": "that must not be learned from (_skipLearn)",
     "empty": "empty",
 }
 """Reasons why a line is not an event, in words."""
@@ -98,7 +98,7 @@ class RewardsOutside(InvalidInput):
 
 
 class _NotAnEvent(Exception):
-    """A line is not an event."""
+    """Internal error: a line is not an event."""
 
     def __init__(self, kind: UnreadKind, why: str) -> None:
         self.kind: UnreadKind = kind
@@ -268,7 +268,7 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not valid JSON")
 
 
 def _decisions(event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -282,7 +282,9 @@ def _decisions(event: dict[str, Any]) -> list[dict[str, Any]]:
         raise _broken(f"must be a decision, with c and a; got keys {list(event)[:6]}")
     if event.get("_skipLearn"):
         raise _NotAnEvent(
-            "skipped", "_skipLearn: it was never activated, or is not what was shown"
+            "skipped",
+            "_skipLearn: it was never activated, or its action is not the "
+            "one that was shown",
         )
     shared: dict[str, Any] = {"pdrop": _share(event.get("pdrop"))}
     id = _id(event)
@@ -314,7 +316,7 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of one decision."""
     odds = row.get("propensities")
     if odds is None:
-        raise _broken("p must be there: the odds of all actions; got none")
+        raise _broken("p must be given, the propensities of all actions; got none")
     propensity = odds[row["arm"]]
     if not propensity >= LEAST_PROPENSITY:
         raise _broken(
@@ -347,7 +349,7 @@ def _time(event: dict[str, Any]) -> datetime:
     text = event.get("Timestamp")
     try:
         if not isinstance(text, str):
-            raise ValueError("it is no text")
+            raise ValueError("it is not text")
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             return moment.replace(tzinfo=UTC)

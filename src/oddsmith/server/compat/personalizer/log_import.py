@@ -51,10 +51,10 @@ class ImportReport:
 
     `read` events have one or several `decisions`, one per slot; `rewarded` decisions
     have a reward. `known` events were in the store before. `unlearnt` rewards are in
-    the store, but the policy refused them. `dropped` events come from a sample; the
-    share of events that were dropped is between `least` and `most`. `unread` counts
-    lines that are not events by kind, and `named` contains the first of them; every one
-    is written to `sink` as a line of JSON.
+    the store, but the policy rejected them. `dropped` is the number of events from a
+    log that was sampled; the share of dropped events is between `least` and `most`.
+    `unread` counts the lines that are not events, by kind, and `named` contains the
+    first of them; each of them is also written to `sink` as a line of JSON.
     """
 
     lines: int = 0
@@ -122,15 +122,16 @@ class ImportReport:
             if self.least == self.most:
                 shares = f"{self.most:g}"
             sentences.append(
-                f"{count_of(self.dropped, 'event')} of a sample (pdrop {shares}): odds "
-                "are exact, because dropping did not depend on rewards; nothing "
-                "is weighed, and values are means over the events that were kept"
+                f"{count_of(self.dropped, 'event')} of a sample (pdrop {shares}): "
+                "their propensities are exact, because dropping did not depend on "
+                "rewards; rows are not weighted for it, so values are means over the "
+                "events that remained"
             )
         sentences += [str(one) for one in self.named[:most]]
         n_named = sum(self.unread[kind] for kind in UNREAD if kind not in _COUNTED)
         if n_named > most:
             sentences.append(
-                f"and {n_named - most:,} more: --report FILE names them all"
+                f"and {n_named - most:,} more: --report FILE lists them all"
             )
         return sentences
 

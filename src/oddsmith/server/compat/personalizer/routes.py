@@ -58,7 +58,7 @@ def _way(
     message: Any = None,
     status: int = 200,
 ) -> Way:
-    """Return a route whose bodies may be as long as an offer."""
+    """Return a route whose body may be as long as a call with arms."""
     route = Route(
         method,
         f"/personalizer{path}",
@@ -152,20 +152,20 @@ TABLE: tuple[Way, ...] = (
         "DELETE",
         "/configurations/policy",
         f.delete_policy,
-        "The policy, as it is.",
+        "The policy, which this call does not change.",
         scopes=_ADMIN,
     ),
     _way(
         "POST",
         "/configurations/applyFromEvaluation",
         v.apply_evaluation,
-        "Refused, unless the policy is the served one.",
+        "Refused, unless the policy is already served.",
         scopes=_ADMIN,
         message=m.ApplyContract,
         code="InvalidPolicyConfiguration",
         since=1,
     ),
-    _way("GET", "/model", f.model, "The state, as .npz.", scopes=_ADMIN),
+    _way("GET", "/model", f.model, "The state, as an .npz file.", scopes=_ADMIN),
     _way("PUT", "/model", f.fixed_model, "Refused.", scopes=_ADMIN),
     _way("DELETE", "/model", f.fixed_model, "Refused.", scopes=_ADMIN),
     _way(

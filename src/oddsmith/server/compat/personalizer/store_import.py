@@ -1,12 +1,13 @@
-"""Import the history of another service into a store. Its decisions are those of an
-incumbent, with the incumbent's propensities, and our policy learns from them.
+"""Import the history of another service into a store. Its decisions are recorded as
+those of an incumbent, with the incumbent's propensities, and our policy learns from
+them.
 
 Events are written in groups. For each event the policy draws an arm with its current
 state, as in shadow mode. Then the group is written with its rewards in one commit, and
-learned. So the log can be verified, the state is its fold, and a service can continue
-from the store. An import can be resumed: events that are in the store are skipped, and
-groups consist of new events. So an interrupted run and its continuation write the same
-log as a single run.
+the policy learns from it. So the log can be verified, the state can be computed from
+it, and a service can continue from the store. An import can be resumed: events that are
+in the store are skipped, and groups consist of new events. So an interrupted run and
+its continuation write the same log as a single run.
 """
 
 import time
@@ -55,8 +56,8 @@ def to_store(
     that has learned them."""
     if setup.settings.rule != "first":
         raise InvalidInput(
-            'service.reward_rule must be "first" for an import: its rewards are '
-            "complete already"
+            'service.reward_rule must be "first" for an import, because its rewards '
+            "are final"
         )
     importer = _Importer(setup, report)
     new_events = importer.new_events(by_line(report.events(found)))
@@ -123,8 +124,8 @@ class _Importer:
             self._append(rewards)
 
     def write(self, group: Sequence[_Slots]) -> None:
-        """Decide, write and learn some events. Each is written with all its slots or
-        not at all."""
+        """Decide some events, write them and learn from them. Each event is written
+        with all its slots or not at all."""
         now = now_of(self._folded, self._arms)
         decisions: list[Event] = []
         rewards: list[Event] = []
@@ -134,7 +135,7 @@ class _Importer:
                 decisions += [self._decide(now, one) for one in slots]
             except InvalidInput as error:
                 self._steps = steps
-                why = f"{self._setup.file.path} cannot take it: {error}"
+                why = f"{self._setup.file.path} cannot be used for it: {error}"
                 self._report.refuse(slots, why)
                 continue
             rewards += [_reward(one) for one in slots if one.reward is not None]
