@@ -85,19 +85,40 @@ def test_a_certificate_without_a_proof_has_the_same_numbers() -> None:
             else (np.exp(0.25) if name == "w_min" else np.exp(0.75))
         )
         assert getattr(found, name) == pytest.approx(expected, rel=rel), name
-    grid = np.linspace(0.25, 0.75, 21)
-    pairs = [[moments(SAVAGE, f, g, (0.0, 1.0))[0] for g in grid] for f in grid]
-    first = np.array(pairs)
-    mass = SAVAGE(grid, 0.0) - SAVAGE(grid, 1.0)
-    area = abs(mass[None, :] - mass[:, None])
-    weight = np.diff(mass) / 0.025
-    top = [max(weight[max(i - 1, 0) : i + 2]) for i in range(20)]
-    expected = plain_kappa2(grid, first, first, area, top)
-    assert found.kappa2_upper == pytest.approx(expected, rel=1e-9)
     rough = certify(lambda g, r: np.where(g < 2, (g - r) ** 2, 0.0), n=20)
     assert rough.kappa2_upper == pytest.approx(
         certify(od.square_loss, n=20).kappa2_upper, rel=1e-3
     )
+
+
+def raised(g: Any, r: Any) -> Any:
+    """Square loss, and a constant for each reward, which nothing depends on."""
+    return np.where(g < 2, (g - r) ** 2 + 3 + 5 * r, 0.0)
+
+
+def peaked(g: Any, r: Any) -> Any:
+    """Savage's form with w(u) = 1 + 5 (1 + x²)^(-3/2), x = (u - 0.15)/0.05."""
+    root = np.sqrt(0.05**2 + (g - 0.15) ** 2)
+    phi = g**2 / 2 + 0.25 * root
+    slope = g + 0.25 * (g - 0.15) / root
+    return np.where(g < 2, -phi - slope * (r - g), 0.0)
+
+
+@pytest.mark.parametrize("loss", [untraced, raised, peaked])
+def test_the_estimate_of_kappa2_by_loops(loss: Any) -> None:
+    """From the weights of cells, the largest of each and its neighbours."""
+    found = certify(loss, n=20, rewards="binary")
+    assert found.reason == "the loss is not a formula that can be traced"
+    grid = np.linspace(0, 1, 21)
+    first = np.zeros((21, 21))
+    for (i, f), (j, g) in product(enumerate(grid), enumerate(grid)):
+        first[i, j], _ = moments(loss, f, g, (0.0, 1.0))
+    mass = loss(grid, 0.0) - loss(grid, 1.0)
+    area = abs(mass[None, :] - mass[:, None])
+    weight = np.diff(mass) / 0.05
+    top = [max(weight[max(i - 1, 0) : i + 2]) for i in range(20)]
+    expected = plain_kappa2(grid, first, first, area, top)
+    assert found.kappa2_upper == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e-12, 0.0])
