@@ -167,7 +167,10 @@ class Operator:
         """
         for _ in range(_TRIES):
             lines = await asyncio.to_thread(self._store.actions)
-            event = request.event_after(lines, self.scene, self._clock())
+            # in a thread, because bounds may be compiled at their first use
+            event = await asyncio.to_thread(
+                request.event_after, lines, self.scene, self._clock()
+            )
             if isinstance(event, Outcome):
                 self._show(controls_at(lines))
                 return event
