@@ -63,16 +63,6 @@ def river_replay(theirs: Names, ours: Names) -> None:
     assert theirs["replayed"] == pytest.approx(live.value, abs=5 * error)
 
 
-def river_comes_back(theirs: Names, ours: Names) -> None:
-    for x, _ in ours["VISITS"][:10]:
-        assert theirs["again"].pull(ours["ARMS"], context=x) == theirs["theirs"].pull(
-            ours["ARMS"], context=x
-        )
-        np.testing.assert_array_equal(
-            ours["loaded"].decide(x).propensities, ours["agent"].decide(x).propensities
-        )
-
-
 CHECKS: dict[str, Check] = {
     "Create, choose, learn": river_learns,
     "The same regressions": river_regressions,
@@ -81,7 +71,6 @@ CHECKS: dict[str, Check] = {
     "Exploration settings": river_epsilon,
     "Keep your river models": river_models,
     "Off-policy evaluation": river_replay,
-    "Save and load": river_comes_back,
 }
 
 
