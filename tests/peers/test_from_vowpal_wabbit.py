@@ -34,18 +34,6 @@ def vw_knows_topics(theirs: Names, ours: Names) -> None:
     assert ours["fresh"].arms[1] == "article-91"
 
 
-def vw_comes_back(theirs: Names, ours: Names) -> None:
-    for when in BEST:
-        assert theirs["again"].predict(theirs["lines"](when)) == theirs["vw"].predict(
-            theirs["lines"](when)
-        )
-        before, after = (
-            ours[name].decide({"when": when}, arms=ours["topics"])
-            for name in ("agent", "loaded")
-        )
-        np.testing.assert_array_equal(before.propensities, after.propensities)
-
-
 def vw_log(theirs: Names, ours: Names) -> None:
     history = ours["history"]
     assert theirs["reader"].get_weighted_examples() == len(history) == 400
@@ -97,7 +85,6 @@ CHECKS: dict[str, Check] = {
     "Create and choose": vw_begins_even,
     "Learn": vw_learns_the_same,
     "Arms that change": vw_knows_topics,
-    "Save and load": vw_comes_back,
     "dsjson logs": vw_log,
     "Warm start from a log": vw_warm,
     "Off-policy evaluation": vw_has_our_ips,
