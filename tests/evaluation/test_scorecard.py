@@ -8,13 +8,19 @@ import pytest
 from oddsmith.contexts.metrics import REWARD, Metric
 from oddsmith.core.arrays import Array
 from oddsmith.core.errors import InvalidInput
-from oddsmith.evaluation.holdouts import excluded_rows_note, policy_odds, unit_log
+from oddsmith.evaluation.holdouts import (
+    compared_rows,
+    excluded_rows_note,
+    policy_odds,
+    unit_log,
+)
 from oddsmith.evaluation.paired_bets import Bounds
 from oddsmith.evaluation.scorecard import (
     MetricResult,
     metric_amounts,
     score_metrics,
 )
+from oddsmith.evaluation.targets import control_target
 from oddsmith.logs import Log
 
 REVENUE = Metric("revenue", cap=50.0, display_unit="EUR")
@@ -345,7 +351,9 @@ def test_rows_after_the_end_are_left_out(interval: Any) -> None:
         control=control,
         holdout=np.where(after, 1.0, 0.1),
     )
-    assert "500 of 3,000 rows are left out" in excluded_rows_note(log)
+    assert "500 of 3,000 rows are left out" in excluded_rows_note(
+        log, compared_rows(log)
+    )
     (found,) = score_metrics(
         log, {"policy": policy_odds(log)}, control, interval=interval
     )
@@ -355,6 +363,21 @@ def test_rows_after_the_end_are_left_out(interval: Any) -> None:
     assert repr(found) == repr(expected._replace(excluded_rows=500))
 
 
+def test_rows_without_a_control_are_left_out() -> None:
+    """Of a policy and its control; two arms are compared in all rows."""
+    log = holdout_log(1000, gamma=0.3, rates=(0.1, 0.2), seed=4)
+    rows = np.arange(1000)
+    share = np.where(rows < 400, np.nan, 0.1)
+    some = Log(**log.columns() | {"holdout": share})
+    control = control_target(some)
+    (found,) = score_metrics(some, {"policy": policy_odds(some)}, control)
+    late = log[400:]
+    (expected,) = score_metrics(late, {"policy": policy_odds(late)}, [1, 0])
+    assert repr(found) == repr(expected._replace(excluded_rows=400))
+    (arms,) = score_metrics(some, {"new": [0, 1]}, [1, 0])
+    assert (arms.rows, arms.excluded_rows) == (1000, 0)
+
+
 def test_units_after_the_end_are_left_out() -> None:
     log = visitor_log(50, gain=0.1, seed=4)
     late = visitor_log(30, gain=0.1, seed=5).columns()
@@ -362,8 +385,8 @@ def test_units_after_the_end_are_left_out() -> None:
     both = Log.concatenated([log, Log(**late)])
     assert both.holdout is not None
     note = f"{len(late['arm'])} of {len(both)} rows are left out"
-    assert note in excluded_rows_note(both)
-    assert excluded_rows_note(log) == ""
+    assert note in excluded_rows_note(both, compared_rows(both))
+    assert excluded_rows_note(log, compared_rows(log)) == ""
     np.testing.assert_array_equal(unit_log(both).metric, unit_log(log).metric)
 
 

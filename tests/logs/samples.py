@@ -42,7 +42,7 @@ def full_log(
         decision_id=[f"d{i}" for i in range(rows)],
         fingerprint=["f0"] * rows,
         control=eligible / eligible.sum(axis=1, keepdims=True),
-        holdout=np.full(rows, 0.1),
+        holdout=np.where(np.arange(rows) % 11 == 4, np.nan, 0.1),
         group=[("policy", "control", None)[i % 3] for i in range(rows)],
         unit=[None if i == 5 else f"visitor {i % 9}" for i in range(rows)],
         metric=amounts,

@@ -325,7 +325,7 @@ def _question(asked: argparse.Namespace, *, is_scored: bool) -> _Question:
         log, note = _drawn_rows(log)
         notes.append(note)
     if is_scored or "policy" in asked.target:
-        log, note = _rows_with_both(log)
+        log, note = _compared_log(asked, log)
         notes.append(note)
     if arms is not None and log.offered is None and log.n_arms != len(arms):
         raise InvalidInput(
@@ -388,19 +388,28 @@ def _drawn_rows(log: Log) -> tuple[Log, str]:
     return rows, note
 
 
-def _rows_with_both(log: Log) -> tuple[Log, str]:
-    """Return the rows that compare policy and control, and a note about the others."""
-    from oddsmith.evaluation.holdouts import compared_rows, excluded_rows_note
+def _compared_log(asked: argparse.Namespace, log: Log) -> tuple[Log, str]:
+    """Return the rows before the end of an experiment, and a note about the others.
 
-    is_compared = compared_rows(log)
+    Odds that follow from the share of the holdout need rows with policy and control.
+    """
+    from oddsmith.evaluation.holdouts import (
+        compared_rows,
+        excluded_rows_note,
+        rows_before_end,
+    )
+
+    is_compared = rows_before_end(log)
+    if "policy" in asked.target or asked.control == "incumbent":
+        is_compared = compared_rows(log)
     if is_compared.all():
         return log, ""
     if not is_compared.any():
         raise InvalidInput(
-            "column holdout: must be between 0 and 1 in some rows; after the end of an "
-            "experiment nothing is compared"
+            "column holdout: must be between 0 and 1 in some rows; no row compares the "
+            "policy with a control"
         )
-    return log[is_compared], excluded_rows_note(log)
+    return log[is_compared], excluded_rows_note(log, is_compared)
 
 
 def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, str]:
@@ -462,11 +471,12 @@ def _odds(name: str, log: Log, file: PolicyFile | None, state: State | None) -> 
         policy_target,
         uniform_target,
     )
+    from oddsmith.evaluation.holdouts import has_groups
 
     if file is not None:
         return policy_target(log, file.policy, state)
     if name == "policy":
-        if log.group is not None:
+        if has_groups(log):
             # A scorecard by unit compares groups of units.
             return control_target(log, "logged")
         return policy_odds(log)

@@ -90,11 +90,11 @@ def _compare(
     log: Log, targets: Mapping[str, Array], control_name: str, design: ExperimentDesign
 ) -> _Comparison:
     """Return the rows to compare: decisions, or units of a holdout by unit."""
-    from oddsmith.evaluation.holdouts import unit_log
+    from oddsmith.evaluation.holdouts import has_groups, unit_log
     from oddsmith.evaluation.lift import daily_volume
 
     per_day = daily_volume(log.time)
-    if log.group is None:
+    if not has_groups(log):
         control = _control_odds(log, control_name, design)
         return _Comparison(log, targets, control, per_day)
     if list(targets) != ["policy"]:

@@ -14,7 +14,9 @@ from oddsmith.logs.table import Log
 __all__ = [
     "compared_rows",
     "excluded_rows_note",
+    "has_groups",
     "policy_odds",
+    "rows_before_end",
     "unit_log",
     "unit_numbers",
 ]
@@ -26,7 +28,8 @@ def compared_rows(log: Log) -> Bools:
     """Return the rows (T,) that compare policy and control.
 
     After the end of an experiment the control has a share of 1, so these rows contain
-    nothing about the policy. By unit, rows need a group, and a share between 0 and 1.
+    nothing about the policy. Rows with a share of NaN had no control. By unit, rows
+    need a group, and a share between 0 and 1.
 
     >>> log = Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0])
     >>> compared_rows(log).tolist()
@@ -34,21 +37,34 @@ def compared_rows(log: Log) -> Bools:
     """
     if log.holdout is None:
         return np.ones(len(log), np.bool_)
-    before_end: Bools = log.holdout < 1
-    if log.group is None:
-        return before_end
-    has_group = np.array([group is not None for group in log.group], np.bool_)
-    return before_end & has_group & (log.holdout > 0)
+    has_both: Bools = log.holdout < 1
+    if not has_groups(log):
+        return has_both
+    is_in_group = np.array([group is not None for group in log.group], np.bool_)
+    return has_both & is_in_group & (log.holdout > 0)
 
 
-def excluded_rows_note(log: Log) -> str:
-    """Return a sentence with the number of rows that do not compare policy and control,
-    or "" if all do.
+def rows_before_end(log: Log) -> Bools:
+    """Return the rows (T,) before the end of an experiment, when the control gets a
+    share of 1."""
+    if log.holdout is None:
+        return np.ones(len(log), np.bool_)
+    before_end: Bools = ~(log.holdout >= 1)
+    return before_end
 
-    >>> excluded_rows_note(Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0]))
+
+def has_groups(log: Log) -> bool:
+    """Return whether units, or slates, were assigned to groups."""
+    return log.group is not None and any(group is not None for group in log.group)
+
+
+def excluded_rows_note(log: Log, is_compared: Bools) -> str:
+    """Return a sentence with the number of rows that are not compared; "" if all are.
+
+    >>> log = Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0])
+    >>> excluded_rows_note(log, compared_rows(log))
     '1 of 2 rows is left out: after the end of the experiment all get the control.'
     """
-    is_compared = compared_rows(log)
     n_excluded = int((~is_compared).sum())
     if n_excluded == 0 or log.holdout is None:
         return ""
@@ -57,7 +73,7 @@ def excluded_rows_note(log: Log) -> str:
     if (log.holdout[~is_compared] >= 1).all():
         return note + "after the end of the experiment all get the control."
     return note + (
-        "they have no group, or a holdout of 0 or 1 (after the end of the experiment)."
+        "they had no control or no group, or came after the end of the experiment."
     )
 
 
@@ -65,8 +81,8 @@ def policy_odds(log: Log) -> Array:
     """Return the propensities (T, K) of the policy beside a holdout by decision. The
     logged ones are (1 - h) π + h β, with the share h and the control β.
 
-    They are NaN in rows with a share of 1, after the end of an experiment;
-    `score_metrics` leaves such rows out.
+    They are NaN in rows with a share of 1, after the end of an experiment, and in rows
+    without a control; `score_metrics` leaves such rows out.
 
     >>> log = Log(
     ...     arm=[0],
@@ -109,7 +125,7 @@ def unit_log(log: Log) -> Log:
     >>> unit_log(log).metric.tolist()
     [[2.0], [0.0]]
     """
-    if log.group is None or log.holdout is None:
+    if not has_groups(log) or log.holdout is None:
         raise InvalidInput(
             "rows by unit need the columns group and holdout; got "
             f"{', '.join(log.columns())}"

@@ -13,7 +13,7 @@ from oddsmith.core.errors import InvalidInput
 from oddsmith.core.names import check_choice, hint
 from oddsmith.evaluation.diagnostics import broken_rules, check_rules, diagnose
 from oddsmith.evaluation.estimators import ips
-from oddsmith.evaluation.holdouts import compared_rows, unit_numbers
+from oddsmith.evaluation.holdouts import rows_before_end, unit_numbers
 from oddsmith.evaluation.lift import (
     Outcome,
     anytime_lift,
@@ -61,7 +61,8 @@ class MetricResult(NamedTuple):
     `clipped_share` is the share of amounts (by unit: totals) below `low` or above the
     cap, and `uncapped_difference` the estimate without these ends, which has no
     interval.
-    `excluded_rows` came after the end of the experiment and are left out.
+    `excluded_rows` came after the end of the experiment, or have no odds of target or
+    control, and are left out.
     """
 
     metric: Metric
@@ -159,7 +160,7 @@ def score_metrics(
     rows so far) and need a `cap` or an upper end for each metric; ratio metrics have
     `one_look` intervals. If units return, one-look intervals are by unit. Rows without
     an amount and a default are left out, and so are rows after the end of the
-    experiment.
+    experiment, and rows with propensities of NaN.
 
     >>> rng = np.random.default_rng(0)
     >>> arm = rng.integers(2, size=4000)
@@ -188,24 +189,28 @@ def score_metrics(
             f"{len(targets)} targets and {len(metrics)} metrics"
         )
     by_name = {metric.name: metric for metric in metrics}
-    is_compared = compared_rows(log)
+    tables = {name: np.asarray(odds, np.float64) for name, odds in targets.items()}
+    control_table = np.asarray(control, np.float64)
+    is_compared = rows_before_end(log)
+    for table in (*tables.values(), control_table):
+        is_compared &= ~np.isnan(table).any(axis=-1)
     excluded_rows = int((~is_compared).sum())
     if excluded_rows == len(log):
         raise InvalidInput(
-            "a scorecard needs rows that compare target and control; got none, because "
-            "the column holdout is 1 (after the end of the experiment) or missing"
+            "a scorecard needs rows that compare target and control; got none before "
+            "the end of the experiment with the odds of both"
         )
     if excluded_rows:
-        targets = {name: _odds_at(odds, is_compared) for name, odds in targets.items()}
-        control = _odds_at(control, is_compared)
+        tables = {name: _at(table, is_compared) for name, table in tables.items()}
+        control_table = _at(control_table, is_compared)
         log = log[is_compared]
     own_level = 1 - (1 - level) / (len(targets) * len(metrics))
     # Check the weights on all rows, because they do not depend on rewards.
     full = Log(**log.columns() | _no_rewards(log), arms=log.arms)
     names = check_rules(overrule)
     found = []
-    for name, odds in targets.items():
-        pair = _Pair(full, odds, control, floor, names, interval)
+    for name, table in tables.items():
+        pair = _Pair(full, table, control_table, floor, names, interval)
         for metric in metrics:
             question = _Question(
                 metric, by_name, name, control_name, own_level, interval, lift
@@ -215,13 +220,10 @@ def score_metrics(
     return tuple(found)
 
 
-def _odds_at(odds: object, rows: Bools) -> Array:
+def _at(table: Array, rows: Bools) -> Array:
     """Return the propensities (T, K) of some rows; propensities (K,) apply to every
     row."""
-    table = np.asarray(odds, dtype=np.float64)
-    if table.ndim == 1:
-        return table
-    return table[rows]
+    return table if table.ndim == 1 else table[rows]
 
 
 def _no_rewards(log: Log) -> dict[str, object]:

@@ -176,7 +176,7 @@ def control_target(
     `incumbent`, `logged` (the logging policy), or a policy in a state.
 
     If a row did not offer the arm, the first arm of the row replaces it. `incumbent`,
-    and None, are the column `control` of the log.
+    and None, are the column `control` of the log, NaN in rows without a control.
 
     >>> log = Log(
     ...     arm=[0, 1], reward=[1, 0], propensity=[0.5, 0.2], arms=["old", "new"]
@@ -200,7 +200,10 @@ def control_target(
             raise InvalidInput(
                 "control incumbent needs the column control of the log; got none"
             )
-        return log.control
+        if log.holdout is None:
+            return log.control
+        has_control = ~np.isnan(log.holdout)
+        return np.where(has_control[:, None], log.control, np.nan)
     if own.kind == "uniform":
         return uniform_target(log)
     if own.policy is not None:

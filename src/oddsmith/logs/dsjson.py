@@ -387,7 +387,10 @@ def _events(log: Log, first: int) -> Iterator[dict[str, object]]:
 
 
 def _json_value(value: Any) -> object:
-    return encode_floats(value) if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return encode_floats(value)
+    is_missing = value != value
+    return None if is_missing else value
 
 
 def _vw_context(

@@ -140,7 +140,10 @@ _RULES: dict[str, tuple[Callable[[Array], Bools | np.bool_], str]] = {
         _PROPENSITY,
     ),
     "step": (lambda s: s >= 0, "must be 0 or more"),
-    "holdout": (lambda h: (h >= 0) & (h <= 1), "must be in [0, 1]"),
+    "holdout": (
+        lambda h: ~((h < 0) | (h > 1)),
+        "must be in [0, 1], or NaN without a control",
+    ),
     "metric": (
         lambda m: ~np.isinf(m).any(axis=1),
         "must be finite, or NaN where no amount has come",

@@ -9,7 +9,12 @@ import pytest
 
 import oddsmith as od
 from oddsmith.contexts.metrics import Metric
-from oddsmith.evaluation import policy_odds, score_metrics, unit_log
+from oddsmith.evaluation import (
+    control_target,
+    policy_odds,
+    score_metrics,
+    unit_log,
+)
 from oddsmith.server.audit import export
 from oddsmith.server.store import open_reader
 from server.served import Here, here, place
@@ -98,6 +103,33 @@ def test_results_are_those_of_the_export(tmp_path: Path, holdout: str) -> None:
             assert live["lift"][end] == pytest.approx(
                 getattr(computed.lift, end), abs=1e-12
             ) or np.isinf(getattr(computed.lift, end))
+
+
+def test_a_control_that_comes_later(tmp_path: Path, monkeypatch: Any) -> None:
+    """Decisions before it, and those of incumbents beside it, compare nothing, live and
+    in the export, whose batches have the same columns."""
+    monkeypatch.setattr("oddsmith.server.audit.log_export._ROWS", 16)
+    path = place(tmp_path, experts=_LINES)
+    with here(path) as served:
+        for i in range(100, 120):
+            served.decide(f"v{i}")
+            served.reward(f"v{i}", 1.0)
+    path = _file(tmp_path, "share = 0.3")
+    with here(path) as served:
+        _live(served, 40, by_unit=False)
+        served.decide("own", incumbent="sports")
+        served.reward("own", 1.0)
+        served.state()
+        live = served.get("/v1/results")["metrics"]
+    log = _exported(tmp_path / "news.sqlite")
+    assert len(log) == 61
+    target = {"policy": policy_odds(log)}
+    control = control_target(log)
+    found = score_metrics(log, target, control, METRICS, overrule=("weight",))
+    assert found[0].excluded_rows == 21
+    for computed, one in zip(found[:3], live[:3], strict=True):
+        assert (one["metric"], one["rows"]) == (computed.metric.name, computed.rows)
+        assert one["difference"]["low"] == pytest.approx(computed.difference.low)
 
 
 def _exported(path: Path) -> od.Log:

@@ -24,6 +24,7 @@ from oddsmith.server.audit.walk import Visit, start_of, walk
 from oddsmith.server.fold.accounts import Account
 from oddsmith.server.fold.amounts import AmountAccount
 from oddsmith.server.fold.fold import FoldState, roster_change
+from oddsmith.server.operations.design import designs_of
 from oddsmith.server.store.changes import arms_at
 from oddsmith.server.store.protocol import Erased, Line, Reading
 
@@ -187,7 +188,9 @@ def _log_of(
     if arms is not None:
         wide = [_with_columns(decision, len(arms)) for decision in decisions]
     columns = _columns(wide, [_advice(visit, roster) for visit in kept])
-    columns |= _experiment_columns(wide)
+    has_control = any("control" in facts for facts in designs_of(reading))
+    if has_control or any(one.holdout is not None for one in wide):
+        columns |= _experiment_columns(wide, kept)
     columns |= outcomes.columns([visit.line.id for visit in kept])
     times = np.array([visit.line.time for visit in kept]) * 1e6
     log = Log(
@@ -243,23 +246,29 @@ class _Outcomes:
         return {"metric": amounts, "metrics": self._names}
 
 
-def _experiment_columns(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """Return the columns of an experiment with a control. If a decision was made before
-    there was a control, its own propensities take the place of the control's."""
-    if all(one.holdout is None for one in decisions):
-        return {}
-    control = [
-        one.propensities if one.control is None else one.control for one in decisions
-    ]
-    columns: dict[str, Any] = {
+def _experiment_columns(
+    decisions: Sequence[Decision], visits: Sequence[Visit]
+) -> dict[str, Any]:
+    """Return the columns of an experiment with a control.
+
+    A decision without a control, or by an incumbent beside another control, compares
+    nothing: its share is NaN, and its own propensities take the place of the control's
+    where there are none.
+    """
+    shares = []
+    control = []
+    for one, visit in zip(decisions, visits, strict=True):
+        is_compared = one.holdout is not None
+        if visit.evidence.shadow and one.group is None:
+            is_compared = False
+        shares.append(one.holdout if is_compared else np.nan)
+        control.append(one.propensities if one.control is None else one.control)
+    return {
         "control": control if decisions[0].arms is not None else np.array(control),
-        "holdout": np.array([one.holdout or 0.0 for one in decisions]),
+        "holdout": np.array(shares, dtype=np.float64),
+        "group": [one.group for one in decisions],
+        "unit": [one.unit for one in decisions],
     }
-    for name in ("group", "unit"):
-        values = [getattr(one, name) for one in decisions]
-        if any(value is not None for value in values):
-            columns[name] = values
-    return columns
 
 
 def _columns(

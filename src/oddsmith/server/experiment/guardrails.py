@@ -143,7 +143,7 @@ def _compared(
         if metric.action == "pause_arm":
             candidates = list(arms)
         for candidate in candidates:
-            if (metric.name, candidate) not in differences.pairs:
+            if not differences.has_sums(metric.name, candidate):
                 continue
             level = 1 - rate / len(candidates)
             found = differences.compare(metric.name, candidate, level)

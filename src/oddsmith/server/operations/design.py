@@ -15,7 +15,7 @@ from oddsmith.server.store.changes import arms_at, setting_of
 from oddsmith.server.store.events import DESIGN, SETTINGS
 from oddsmith.server.store.protocol import Reading
 
-__all__ = ["design_facts", "design_of", "stored_scene"]
+__all__ = ["design_facts", "design_of", "designs_of", "stored_scene"]
 
 
 def design_facts(file: PolicyFile) -> dict[str, Any]:
@@ -52,12 +52,15 @@ def stored_scene(reading: Reading) -> Scene:
 def design_of(reading: Reading) -> dict[str, Any]:
     """Return the design as it was last set in the log, else as it was when the log was
     created."""
-    lines = reading.of_setting(DESIGN)
-    if lines:
-        last: dict[str, Any] = json.loads(lines[-1].body or "")["value"]
-        return last
-    began: dict[str, Any] = reading.about.get("design", {})
-    return began
+    return designs_of(reading)[-1]
+
+
+def designs_of(reading: Reading) -> list[dict[str, Any]]:
+    """Return the design when the log was created, and after each change."""
+    designs: list[dict[str, Any]] = [reading.about.get("design", {})]
+    for line in reading.of_setting(DESIGN):
+        designs.append(json.loads(line.body or "")["value"])
+    return designs
 
 
 def _design(reading: Reading) -> ExperimentDesign:

@@ -6,7 +6,7 @@ results equal those of `oddsmith evaluate` from an export, because both use the 
 functions and rows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ __all__ = ["Comparison", "Differences", "POLICY", "no_sums_reason"]
 
 POLICY = "policy"
 """Name of the candidate that is the policy itself; other candidates are arms."""
+_BY_UNIT = "policy by unit"  # the policy in rows that are units
 _CONTROL, _TARGET = 1, 0
 _MOST_ARMS = 20
 """Maximum number of arms that are candidates."""
@@ -309,15 +310,24 @@ class Differences:
         reason = no_sums_reason(declared)
         if reason:
             return _without_interval(declared, candidate, 0, reason)
-        mean = self.pairs[metric, POLICY].control
-        pair = self.pairs[metric, candidate]
+        pair = self.pairs[self._key(metric, candidate)]
+        mean = self.pairs[self._key(metric, POLICY)].control
         return pair.compare(declared, candidate, level, mean)
 
-    def comparisons(self, level: float) -> Iterator[Comparison]:
-        """Yield all comparisons, each at this level."""
-        now = self.settled_copy()
-        for metric, candidate in now.pairs:
-            yield now.compare(metric, candidate, level)
+    def has_sums(self, metric: str, candidate: str) -> bool:
+        """Return whether there are sums of this candidate in this metric."""
+        return self._key(metric, candidate) in self.pairs
+
+    def _key(self, metric: str, candidate: str) -> tuple[str, str]:
+        """Return the key of the sums. Once there are units, the policy is compared by
+        unit, and decisions without a group are left out."""
+        if candidate == POLICY and self._has_units:
+            return metric, _BY_UNIT
+        return metric, candidate
+
+    @property
+    def _has_units(self) -> bool:
+        return any(candidate == _BY_UNIT for _, candidate in self.pairs)
 
     def _take(
         self,
@@ -331,6 +341,8 @@ class Differences:
         if drawn.group is not None:
             self._take_unit(name, made, value, before, drawn)
             return
+        if drawn.shadow and drawn.holdout > 0:
+            return  # an incumbent beside another control
         control = _control_of(drawn)
         if control is None or drawn.holdout >= 1 or drawn.odds_drawn < LEAST_PROPENSITY:
             return
@@ -370,7 +382,7 @@ class Differences:
         new_total = (total or 0) + _exact(value) - _exact(before or 0.0)
         if drawn.unit is not None:
             self.units.put(drawn.unit, unit.with_total(place, new_total))
-        key = name, POLICY
+        key = name, _BY_UNIT
         row = _unit_row(unit)
         self._wait(key, row, new_total / _UNITS)
         if total is not None:
@@ -380,7 +392,7 @@ class Differences:
         """Move the totals of a unit to the group and share of an earlier decision."""
         for name, total in zip(self.metrics, unit.totals, strict=True):
             if total is not None:
-                key = name, POLICY
+                key = name, _BY_UNIT
                 self._wait(key, _unit_row(first), total / _UNITS)
                 self._wait(key, _unit_row(unit), total / _UNITS, sign=-1)
 
@@ -399,7 +411,7 @@ class Differences:
         for key, rows in self.waiting.items():
             if rows:
                 pair = self.pairs.setdefault(key, _Pair())
-                pair.add(rows, bets=key[1] == POLICY)
+                pair.add(rows, bets=key[1] in (POLICY, _BY_UNIT))
         self.waiting = {}
 
     def to_json(self) -> dict[str, Any]:

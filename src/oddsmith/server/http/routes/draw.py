@@ -174,7 +174,7 @@ async def make(
         decision = assigned.record(decision, message.unit or page)
     elif assigner is not None:
         decision = assigner.record_report(
-            decision, message.unit, is_incumbent=is_incumbent
+            decision, message.unit or slate, is_incumbent=is_incumbent
         )
     event = DecisionMade(
         id,

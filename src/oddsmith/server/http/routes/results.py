@@ -54,7 +54,7 @@ def _figures(
         has_no_sums = bool(differences.pairs and no_sums_reason(metric))
         for candidate in candidates:
             is_explained = has_no_sums and candidate == POLICY
-            if is_explained or (metric.name, candidate) in differences.pairs:
+            if is_explained or differences.has_sums(metric.name, candidate):
                 pairs.append((metric, candidate))
     n_figures = len(differences.metrics) * len(candidates)
     level = 1 - (1 - _LEVEL) / max(1, n_figures)
