@@ -30,7 +30,7 @@ def test_through_a_service_with_a_key(tmp_path: Path, capsys: Any) -> None:
         words = [url, "pause_arm", "--arm", "tech", "--reason", "sold out"]
         key = ["--key", tokens["operate"]]
         assert "from position 1 on" in said(capsys, *words, *key, "--request-id", "r1")
-        assert "done before" in said(capsys, *words, *key, "--request-id", "r1")
+        assert "written before" in said(capsys, *words, *key, "--request-id", "r1")
         assert "paused already" in said(capsys, *words, *key, code=2)
         refused = said(capsys, *words, "--key", tokens["decide"], code=2)
         assert "scope operate" in refused

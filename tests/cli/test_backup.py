@@ -104,14 +104,14 @@ def test_doctor_names_what_was_lost(news: Path, capsys: Any) -> None:
         head = reader.head()
     said = restored_says(capsys, "again.sqlite")
     assert said.startswith(f"it was restored from a backup after position {head} on 2")
-    assert said.endswith("; later events of the original store are missing here.  ")
+    assert said.endswith("; later events of the original store are missing here. ")
     lost = [f"lost{i}" for i in range(7)]
     with SQLiteStore("again.sqlite", od.read_policy("news.toml").policy) as store:
         append(
             store, *(Reward(id, 1.0, 0.0) for id in lost[:6]), Activation(lost[6], 0.0)
         )
         assert (
-            "7 decisions are missing for which events came since then:  'lost0', 'lost1'"
+            "7 decisions are missing for which events came since then: 'lost0', 'lost1'"
             in restored_says(capsys, "again.sqlite")
         )
         assert "'lost4' and 2 more" in restored_says(capsys, "again.sqlite")
@@ -122,6 +122,6 @@ def test_doctor_names_what_was_lost(news: Path, capsys: Any) -> None:
         )
         append(store, *(DecisionMade(id, decision, 0, 0.0) for id in lost[:6]))
         assert (
-            "1 decision is missing for which events came since then:  'lost6'. They"
+            "1 decision is missing for which events came since then: 'lost6'. They"
             in restored_says(capsys, "again.sqlite")
         )

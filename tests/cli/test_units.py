@@ -194,8 +194,8 @@ def test_what_is_outside_of_the_units_is_refused_with_the_next_step(
     row = int(np.argmax(log.reward == 1))
     assert f"row {row}: must be in [-5, 10], the units of rewards; got 15 (" in said
     assert (
-        f"{int((log.reward > 0.75).sum())} of 1,500 rows looked at are outside; all go "
-        "from -5 to 15): widen"
+        f"{int((log.reward > 0.75).sum())} of 1,500 rows read are outside; their "
+        "rewards are from -5 to 15): widen"
     ) in said
     assert "low must be below high" in refused(
         capsys, "evaluate", "euros.csv", "--target", "uniform", "--reward", "3", "1"

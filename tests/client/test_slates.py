@@ -131,7 +131,7 @@ def test_a_slot_is_rewarded_by_slate_and_name(tmp_path: Path) -> None:
         assert isinstance(refused, od.InvalidInput)
         with pytest.raises(
             od.InvalidInput,
-            match="got 'p', which is a slate with 2 slots of other names",
+            match="got 'p', which is a slate with 2 slots with other names",
         ):
             answered(served, CALLS.reward("p", 1))
         with pytest.raises(

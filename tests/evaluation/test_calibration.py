@@ -281,7 +281,7 @@ def test_wrong_input_is_refused_in_a_sentence() -> None:
         ),
         "no batch axes": lambda: monitor.report(monitor.init((3,))),
         ("log must be a Log; got list"): lambda: od.evaluation.check_calibration([]),  # type: ignore[arg-type]
-        "column advice: must be there": lambda: od.evaluation.check_calibration(
+        "column advice: must be given": lambda: od.evaluation.check_calibration(
             od.Log(arm=zero, reward=one)
         ),
         "names must be 2 names; got 1": lambda: od.evaluation.check_calibration(

@@ -106,7 +106,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
         log.without(
             "propensity", "propensities"
         ): "importance weights .* this one is unknown",
-        log.without("context"): "column context: must be there",
+        log.without("context"): "column context: must be given",
         zero: "must be above 0 for every eligible arm",
     }.items():
         with pytest.raises(od.InvalidInput, match=message):

@@ -119,7 +119,7 @@ def test_only_those_that_the_log_does_not_have_are_asked() -> None:
 def test_without_contexts_they_are_refused_by_name(wrap: bool) -> None:
     policy = gts("good", "flat", "bad")
     refused = (
-        "column advice: must contain the expert 'flat', or context must be there so that "
+        "column advice: must contain the expert 'flat', or context must be given so that "
         "it can predict; got advice of good, bad"
     )
     with pytest.raises(od.InvalidInput, match=refused):

@@ -199,7 +199,7 @@ TEXTS: dict[str, tuple[str, str, str]] = {
     "no event": (
         "log.dsjson",
         json.dumps({"RewardValue": 1}),
-        "column c, row 0: must be there, with a or _label_Action",
+        "column c, row 0: must be given, with a or _label_Action",
     ),
     "a bad time": (
         "log.dsjson",
@@ -266,7 +266,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "groups without their share": (
         {"group": ["policy", "control"]},
         {},
-        "column holdout: must be there beside group",
+        "column holdout, the share of the control group, must be given",
     ),
     "an infinite amount": (
         {"metric.revenue": [1.0, np.inf]},

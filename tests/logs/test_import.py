@@ -88,7 +88,7 @@ LINES: dict[str, tuple[Any, str, str]] = {
     "empty": ("", "empty", "it is empty"),
     "blank": ("  \t", "empty", "it is empty"),
     "no UTF-8": ('{"a": "\udcff"}', "broken", "must be UTF-8"),
-    "no JSON number": ('{"c": {}, "a": NaN}', "broken", "NaN is no JSON"),
+    "no JSON number": ('{"c": {}, "a": NaN}', "broken", "NaN is not valid JSON"),
     "deep": ('{"c":' + "[" * 100_000, "broken", "must be a JSON object"),
     "something else": ({"hello": 1}, "broken", "must be a decision"),
     "an observation": (
@@ -107,7 +107,7 @@ LINES: dict[str, tuple[Any, str, str]] = {
         "_outcomes must have an object",
     ),
     "skipped": (two(_skipLearn=True), "skipped", "_skipLearn"),
-    "context": (two() | {"c": 3}, "broken", "c must be there"),
+    "context": (two() | {"c": 3}, "broken", "c must be"),
     "actions": (
         two() | {"c": {"_multi": "x"}},
         "broken",

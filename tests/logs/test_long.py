@@ -166,7 +166,7 @@ WRONG: dict[str, tuple[dict[str, list[Any]], dict[str, Any], str]] = {
     "no decision": (
         changed("visit", 2, None),
         {},
-        "column decision_id, row 2: must be there, to group rows by decision; got none",
+        "column decision_id, row 2: must be given, to group rows by decision; got none",
     ),
     "two drawn": (
         changed("shown", 1, True),
@@ -191,7 +191,7 @@ WRONG: dict[str, tuple[dict[str, list[Any]], dict[str, Any], str]] = {
     "odds of some": (
         changed("p", 3, None),
         {},
-        "column propensity, row 3: must be there for all arms, or only for the drawn",
+        "column propensity, row 3: must be given for all arms, or only for the drawn",
     ),
     "odds of 0.75": (
         changed("p", 0, 0.0),

@@ -82,11 +82,11 @@ def test_slices_and_concatenation_keep_slates() -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "slot alone": (
         {"slot": [1, 2]},
-        "columns slate and slot must be there together; slate is not",
+        "columns slate and slot must be given together; slate is missing",
     ),
     "slate alone": (
         {"slate": ["s", "s"]},
-        "columns slate and slot must be there together; slot is not",
+        "columns slate and slot must be given together; slot is missing",
     ),
     "half": (
         {"slate": ["s", "s"], "slot": [1, 1.5]},
@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "twice": (
         {"slate": ["s", "s"], "slot": [2, 2]},
-        "row 1: must be there once in a slate; got 2 of 's' again",
+        "row 1: must be unique in a slate; got 2 of 's' again",
     ),
     "a number": (
         {"slate": [7, "s"], "slot": [1, 2]},
@@ -135,7 +135,7 @@ def test_a_column_of_theirs_named_slot_is_no_slate(tmp_path: Path) -> None:
     path.write_text("arm,reward,place\n0,1,1\n1,0,2\n")
     with pytest.raises(
         od.InvalidInput,
-        match="columns slate and slot must be there together; slate is not",
+        match="columns slate and slot must be given together; slate is missing",
     ):
         od.read_log(path, columns={"slot": "place"})
 

@@ -1,5 +1,5 @@
-"""Why gamma > 0: a problem on which no exploration fails, and the phase transition at
-eta = 1. Both are computed exactly."""
+"""Why gamma > 0: a problem in which a policy that does not explore fails, and the phase
+transition at eta = 1. Both are computed exactly."""
 
 from math import log
 from typing import Any, NamedTuple

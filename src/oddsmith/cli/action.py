@@ -1,4 +1,5 @@
-"""`oddsmith action`: change what is in force while an experiment is served."""
+"""`oddsmith action`: pause arms or experiments and change settings of decisions while
+an experiment is served."""
 
 import argparse
 import time
@@ -37,14 +38,14 @@ def add_commands(commands: Commands) -> None:
     parser = add_command(
         commands,
         "action",
-        "pause an arm or an experiment, or change what is in force",
+        "pause an arm or an experiment, or change settings while it runs",
         "oddsmith action http://127.0.0.1:8000 pause_arm --arm tech --reason broken",
     )
     parser.add_argument(
         "place",
         metavar="STORE|URL",
-        help="address of a service, postgresql://…, or file of a store that no service "
-        "has open",
+        help="address of a service, postgresql://…, or the file of a store that no "
+        "service is using",
     )
     parser.add_argument(
         "action",
@@ -54,26 +55,30 @@ def add_commands(commands: Commands) -> None:
     )
     parser.add_argument("--reason", required=True, help="recorded in the log")
     parser.add_argument("--experiment", metavar="NAME", help="name of the experiment")
-    parser.add_argument("--arm", help="of pause_arm and resume_arm")
+    parser.add_argument("--arm", help="for pause_arm and resume_arm: name of the arm")
     parser.add_argument("--share", type=float, help="of holdout: 0 to 1")
     for name in ("floors", "caps"):
         parser.add_argument(
             f"--{name}",
             nargs="+",
             metavar="BOUND",
-            help='of set: a number, ARM=NUMBER for some arms, or "file" for those of '
-            "the policy file",
+            help='for set: a number, ARM=NUMBER for some arms, or "file" for the '
+            "values of the policy file",
         )
     parser.add_argument(
-        "--gamma", help='of set: exploration, 0 to 1, or "file" for that of the file'
+        "--gamma",
+        help='for set: exploration from 0 to 1, or "file" for the value '
+        "of the policy file",
     )
     parser.add_argument(
-        "--verdict", choices=("ship", "keep"), help="of finish: the result"
+        "--verdict",
+        choices=("ship", "keep"),
+        help="for finish: the result of the experiment",
     )
     parser.add_argument(
         "--request-id",
         metavar="ID",
-        help="identifies the call, so that repeating it has no effect",
+        help="id of the request; repeating a request with the same id has no effect",
     )
     parser.add_argument("--key", help="API key of a service, with the scope operate")
     add_json(parser)
@@ -89,8 +94,8 @@ def _act(asked: argparse.Namespace) -> str:
     if asked.json:
         return as_json(record)
     if not record["new"]:
-        return f"It was done before, at position {record['position']:,}."
-    return f"{asked.action} is in force from position {record['position']:,} on."
+        return f"This request was written before, at position {record['position']:,}."
+    return f"{asked.action} applies from position {record['position']:,} on."
 
 
 def _fields(asked: argparse.Namespace) -> dict[str, Any]:
@@ -172,4 +177,4 @@ def _write(store: "Store", request: "Request") -> "Outcome":
         (receipt,) = store.append([event]).result()
         if was_first(receipt):
             return Outcome(receipt.position, True)
-    raise StoreFailed("other actions came first; try again")
+    raise StoreFailed("other actions were written first; try again")

@@ -13,11 +13,11 @@ __all__ = ["Rule", "barred_arms", "check_rules"]
 
 @dataclass(frozen=True)
 class Rule:
-    """Arms are not eligible while a condition holds.
+    """A rule: some arms are not eligible while a condition holds.
 
-    `never` are the arms; without them, the rule is about every arm. `when` is a text
-    (see `contexts.conditions`) about the context and, as `arm.NAME`, the features of
-    the arm; without it, the rule always holds.
+    `never` names these arms; without it, the rule applies to every arm. `when` is a
+    condition as text (see `contexts.conditions`) about the context and, as `arm.NAME`,
+    the features of the arm; without it, the rule always applies.
 
     >>> adults_only = Rule(never=["beer"], when="age < 18 or missing(age)")
     >>> barred_arms([adults_only], {"age": 17}, ["tea", "beer"])
@@ -48,7 +48,8 @@ def barred_arms(
     names: Sequence[str],
     features: Mapping[str, Any] | None = None,
 ) -> dict[int, str]:
-    """Return the number of every arm that a rule bars, with the first such rule."""
+    """Return the numbers of the arms that rules exclude, each with the first rule that
+    does."""
     barred: dict[int, str] = {}
     for number, rule in enumerate(rules, 1):
         condition = rule.condition
@@ -67,8 +68,8 @@ def barred_arms(
 
 
 def check_rules(rules: Sequence[Rule], arms: Sequence[str] | None) -> None:
-    """Raise if a rule names an arm that does not exist, or if no arm is left; with
-    None, arms come with calls."""
+    """Raise an error if a rule names an arm that does not exist, or if no arm is left.
+    `arms` is None if calls pass their arms."""
     if arms is None:
         return
     for number, rule in enumerate(rules, 1):

@@ -313,7 +313,7 @@ def check_calibration(
     rows = log.rewarded()
     if rows.advice is None:
         raise InvalidInput(
-            "column advice: must be there to check what experts predicted; got none"
+            "column advice: must be given to check the experts' predictions; got none"
         )
     n = rows.advice.shape[1]
     if names is None:

@@ -1,5 +1,5 @@
-"""Logs of experiments with a control: the policy's odds, units as rows, and the rows
-that compare both."""
+"""Logs of experiments with a control: the propensities of the policy, logs with units
+as rows, and the rows that can be used for a comparison."""
 
 from typing import Any
 
@@ -71,15 +71,15 @@ def excluded_rows_note(log: Log, is_compared: Bools) -> str:
     verb = "is" if n_excluded == 1 else "are"
     note = f"{n_excluded:,} of {len(log):,} rows {verb} left out: "
     if (log.holdout[~is_compared] >= 1).all():
-        return note + "after the end of the experiment all get the control."
+        return note + "after the end of the experiment the control serves everyone."
     return note + (
         "they had no control or no group, or came after the end of the experiment."
     )
 
 
 def policy_odds(log: Log) -> Array:
-    """Return the propensities (T, K) of the policy beside a holdout by decision. The
-    logged ones are (1 - h) π + h β, with the share h and the control β.
+    """Return the propensities (T, K) of the policy alone, for a holdout by decision.
+    The logged ones are (1 - h) π + h β, with the share h and the control β.
 
     They are NaN in rows with a share of 1, after the end of an experiment, and in rows
     without a control; `score_metrics` leaves such rows out.
@@ -96,8 +96,8 @@ def policy_odds(log: Log) -> Array:
     """
     if log.propensities is None or log.control is None or log.holdout is None:
         raise InvalidInput(
-            "the odds of the policy in a holdout need the columns propensities, "
-            f"control and holdout; got {', '.join(log.columns())}"
+            "the propensities of the policy in a holdout need the columns "
+            f"propensities, control and holdout; got {', '.join(log.columns())}"
         )
     share = np.where(log.holdout < 1, log.holdout, np.nan)[:, None]
     odds = (log.propensities - share * log.control) / (1 - share)
@@ -171,7 +171,7 @@ def _first_rows(units: Ints, has_amount: Bools) -> Ints:
 
 
 def _totals(column: Array, units: Ints) -> Array:
-    """Return the sum of each unit's amounts, NaN if none has come."""
+    """Return the sum of each unit's amounts, NaN if it has none."""
     known = ~np.isnan(column)
     counts = np.bincount(units, weights=known)
     sums = np.bincount(units, weights=np.where(known, column, 0.0))
@@ -179,8 +179,8 @@ def _totals(column: Array, units: Ints) -> Array:
 
 
 def unit_numbers(log: Log) -> Ints | None:
-    """Return the number (T,) of each row's unit, or None if no unit returns. A row
-    without a unit counts as a unit."""
+    """Return the number (T,) of each row's unit, or None if every unit has a single
+    row. A row without a unit counts as a unit."""
     if log.unit is None:
         return None
     known: dict[object, int] = {}

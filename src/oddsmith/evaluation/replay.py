@@ -95,7 +95,7 @@ def replay(
     if known.offered is not None:
         known.require("models")
     elif known.context is None:
-        raise InvalidInput("column context: must be there to replay a policy; got none")
+        raise InvalidInput("column context: must be given to replay a policy; got none")
     least = _floor(known, floor)
     uniforms = Uniforms(seed)
     state = policy.init()

@@ -57,7 +57,7 @@ def policy_target(log: Log, policy: Policy, state: State | None = None) -> Array
         log.require("models")
     elif question.context is None and policy.bank is not None:
         raise InvalidInput(
-            "column context: must be there to ask a policy's experts; got none"
+            "column context: must be given to ask a policy's experts; got none"
         )
     own_state = state
     if own_state is None:

@@ -13,7 +13,7 @@ _MOST = 100
 
 
 def read_rules(keys: Keys, arms: Sequence[str] | None) -> tuple[Rule, ...]:
-    """Return the rules of a file; `arms` are its arms, None if they come with calls.
+    """Return the rules of a file; `arms` are its arms, None if calls pass their arms.
 
     >>> table = {"never": ["beer"], "when": "age < 18"}
     >>> read_rules(Keys({"rules": [table]}), ["tea", "beer"])

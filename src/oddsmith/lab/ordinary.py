@@ -1,5 +1,5 @@
-"""A benign world of a problem's size, which shows the usual cost of learning beside a
-worst-case bound."""
+"""An easy world of the same size as a given problem. Its regret shows the usual cost of
+learning, for comparison with a worst-case bound."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -244,12 +244,12 @@ def _refusal(policy: Policy, log: Log, places: Places) -> str:
     if policy.importance_weighted:
         return (
             f"column advice: must contain votes for {type(policy).__name__}, or "
-            "context must be there to compute them; got predictions"
+            "context must be given to compute them; got predictions"
         )
     names = [] if policy.bank is None else list(policy.bank.names)
     missing = names[list(places).index(None)]
     return (
         f"column advice: must contain the expert {missing!r}, or context must be "
-        f"there so that it can predict; got advice of {', '.join(log.experts[:8])}, "
+        f"given so that it can predict; got advice of {', '.join(log.experts[:8])}, "
         "and no context"
     )

@@ -114,7 +114,7 @@ def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
         raise BrokenLog(
             "c",
             i,
-            "must be there, with a or _label_Action, in a decision; got keys "
+            "must be given, with a or _label_Action, in a decision; got keys "
             f"{list(event)[:6]}",
         )
     if event.get("pdrop"):

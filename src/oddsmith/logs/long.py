@@ -31,8 +31,8 @@ _ROWS = 65_536
 
 
 class _Table(NamedTuple):
-    """Columns by their names; and their names for our columns, keys of the context,
-    metrics, and features."""
+    """The columns of a long table by name, and which of them contain our columns, the
+    keys of the context, the metrics and the features."""
 
     columns: Mapping[str, Sequence[Any]]
     found: Mapping[str, str]
@@ -185,7 +185,7 @@ def _decisions(table: _Table) -> list[list[int]]:
     for row, id in enumerate(table.column("decision_id")):
         if id is None or id == "":
             raise BrokenLog(
-                "decision_id", row, "must be there, to group rows by decision; got none"
+                "decision_id", row, "must be given, to group rows by decision; got none"
             )
         groups.setdefault(str(id), []).append(row)
     return list(groups.values())
@@ -275,7 +275,7 @@ def _odds(
     raise BrokenLog(
         "propensity",
         absent[0],
-        "must be there for all arms, or only for the drawn ones; got none",
+        "must be given for all arms, or only for the drawn ones; got none",
     )
 
 

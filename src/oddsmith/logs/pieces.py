@@ -1,5 +1,5 @@
-"""Pieces of a log file, that is, unchecked rows from a reader, and their conversion to
-a log."""
+"""Pieces of a log file: rows from a reader that were not checked yet, and their
+conversion to a log."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -30,8 +30,8 @@ __all__ = [
 
 
 def scale_rewards(rewards: Collection[object], scale: RewardScale) -> Array:
-    """Return (reward - low) / (high - low), NaN if no reward has come. Raise for the
-    first reward outside the scale.
+    """Return (reward - low) / (high - low), NaN if no reward has arrived. Raise an
+    error for the first reward outside the scale.
 
     >>> scale_rewards([5.0, None, 20], RewardScale(0, 20))
     array([0.25,  nan, 1.  ])
@@ -47,15 +47,16 @@ def scale_rewards(rewards: Collection[object], scale: RewardScale) -> Array:
             "reward",
             row,
             f"must be in [{scale.low:g}, {scale.high:g}], the units of rewards; got "
-            f"{column[row]:g} ({n_outside:,} of {len(column):,} rows looked at are "
-            f"outside; all go from {least:g} to {most:g}): widen them (low and high of "
-            "[reward] in the policy file, or --reward LOW HIGH), or cut such rewards",
+            f"{column[row]:g} ({n_outside:,} of {len(column):,} rows read are "
+            f"outside; their rewards are from {least:g} to {most:g}): widen them (low "
+            "and high of [reward] in the policy file, or --reward LOW HIGH), or cut "
+            "such rewards",
         )
     return np.asarray((column - scale.low) / (scale.high - scale.low))
 
 
 Names = Mapping[str, str | Sequence[str]]
-"""Maps our column names to theirs: one column, or a list of several."""
+"""For a column of `Log`, the name of the file's column or columns that contain it."""
 _WIDE = (
     "propensities",
     "eligible",
@@ -70,8 +71,8 @@ _NEEDED = ("arm", "reward")
 
 
 class Layout(NamedTuple):
-    """How to read a table: their names for our columns, the columns of ours to read
-    (None: all), and the rows at a time."""
+    """How to read a table: the file's names for columns of `Log`, the columns to read
+    (None: all), and the number of rows to read at a time."""
 
     columns: Names
     only: Collection[str] | None
@@ -79,9 +80,9 @@ class Layout(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Unchecked columns of some rows under our names, the number of the first row, and
-    the names of arms and experts, if known. `own` marks rows that `write_log` wrote,
-    whose rewards are in [0, 1].
+    """Columns of some rows under the names of `Log`, not checked yet, with the number
+    of the first row and the names of arms and experts, if known. `own` marks rows that
+    `write_log` wrote, whose rewards are in [0, 1].
     """
 
     columns: dict[str, Any]
@@ -129,7 +130,8 @@ def log_of(
 def _one_order(
     what: str, given: Sequence[str] | None, own: Sequence[str] | None, source: str
 ) -> Sequence[str] | None:
-    """The given names, else those of the source; refused if they differ."""
+    """Return the given names, else those of the source. Raise an error if both are
+    known and differ."""
     if given is None or own is None:
         return own if given is None else given
     if tuple(given) != tuple(own):
@@ -141,20 +143,20 @@ def _one_order(
 
 
 def column_list(theirs: str | Sequence[str]) -> list[str]:
-    """The names of the columns that hold one of ours."""
+    """Return the names of the file's columns that contain one column of `Log`."""
     return [theirs] if isinstance(theirs, str) else list(theirs)
 
 
 def names_in(piece: Piece) -> set[str]:
-    """The arms' names in a piece whose arms are not numbers."""
+    """Return the names of arms in a piece in which arms are not numbers."""
     return {arm for arm in piece.columns["arm"] if isinstance(arm, str)}
 
 
 def found_columns(
     present: Sequence[str], layout: Layout, source: str
 ) -> dict[str, str | list[str]]:
-    """Find each of our columns among theirs: by `columns`, by its name, or by
-    `name.suffix` side by side."""
+    """Find the file's column for each column of `Log`: by `columns`, by its own name,
+    or several columns named `name.suffix`."""
     for name in layout.columns:
         if name not in COLUMNS:
             raise InvalidInput(
@@ -273,7 +275,7 @@ def _from_text(text: str, row: int) -> Any:
 def _beside(
     features: Collection[Any], names: Sequence[str] | None, row: int
 ) -> dict[str, Any]:
-    """Features in the order of the names, by name."""
+    """Return features that are in the order of the names as a dict by name."""
     if names is None:
         raise BrokenLog(
             "features",
@@ -303,8 +305,8 @@ def _check_offer(names: object, row: int) -> None:
 def _arm_numbers(
     arms: Collection[object], offers: Sequence[Any] | None, names: Sequence[str] | None
 ) -> Collection[object]:
-    """Arms as numbers. A name becomes its place in the row's offer, or among all
-    names."""
+    """Return arms as numbers. A name is replaced by its position among the arms offered
+    in the row, or among all names."""
     places = {name: place for place, name in enumerate(names or ())}
     numbers: list[object] = []
     for row, arm in enumerate(arms):

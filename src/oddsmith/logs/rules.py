@@ -205,8 +205,8 @@ def _check_control(log: "Log") -> None:
         _require("group", is_group, log.group, rule)
         if log.holdout is None:
             raise InvalidInput(
-                "column holdout: must be there beside group: the share of the control "
-                "group"
+                "column holdout, the share of the control group, must be given with "
+                "column group; got none"
             )
 
 

@@ -52,7 +52,7 @@ def check_slates(log: "Log") -> None:
     if (log.slate is None) != (log.slot is None):
         absent = "slot" if log.slot is None else "slate"
         raise InvalidInput(
-            f"columns slate and slot must be there together; {absent} is not"
+            f"columns slate and slot must be given together; {absent} is missing"
         )
     if log.slate is None or log.slot is None:
         return
@@ -73,7 +73,7 @@ def check_slates(log: "Log") -> None:
             raise BrokenLog(
                 "slot",
                 row,
-                f"must be there once in a slate; got {slot} of {slate!r:.60} again",
+                f"must be unique in a slate; got {slot} of {slate!r:.60} again",
             )
         seen.add((slate, slot))
 

@@ -130,7 +130,7 @@ class Interval:
         return root._where(self.lo > 0)
 
     def exp(self) -> "Interval":
-        """Return the exponential, whose ends are those of the interval's ends."""
+        """Return the exponential of the interval, from the exponentials of its ends."""
         low = _exp(self.lo).lo
         high = _exp(self.hi).hi
         return Interval(low, high)

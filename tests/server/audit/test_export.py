@@ -169,7 +169,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     service.decide("d", [0.1, 0.2], deferred=True)
     with service.store as store:
         with pytest.raises(
-            od.InvalidInput, match="must have decisions to export; of 1 none is left"
+            od.InvalidInput, match="must have decisions to export; 1 were left out"
         ):
             export(store, tmp_path / "log.parquet")
         assert not (tmp_path / "log.parquet").exists()

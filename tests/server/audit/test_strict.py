@@ -81,7 +81,7 @@ def test_what_lives_is_said_in_the_docs() -> None:
         Path(od.__file__).parents[2] / "docs" / "howto" / "prove-a-decision.md"
     ).read_text()
     listed = page.split("## What these levels cannot find")[1].split("\n## ")[0]
-    assert f"Of {len(TAMPERINGS)} ways" in listed
+    assert f"in {len(TAMPERINGS)} ways" in listed
     living = [
         name.replace("_", " ")
         for name, (expected, _) in TAMPERINGS.items()

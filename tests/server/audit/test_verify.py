@@ -165,7 +165,7 @@ def test_policies_without_a_judge_need_their_models(tmp_path: Path) -> None:
         assert counts(verify(store))["odds"] == (
             0,
             0,
-            {"the store does not say how its policy weighs votes": 20},
+            {"the store does not describe how its policy weighs votes": 20},
         )
         verdict = verify(store, policy=other)
         assert verdict.holds

@@ -339,7 +339,7 @@ def test_replicas_give_a_unit_the_same_flags(
     [
         ("{on = true}", "value for each arm; got none for 'off'"),
         ("{on = true, off = false, of = true}", "one for 'of', which is not an arm"),
-        ("{on = true, off = 0}", "of one kind.*got booleans and whole numbers"),
+        ("{on = true, off = 0}", "the same type.*got booleans and whole numbers"),
         ("{on = nan, off = 1.0}", "flag.values.on must be JSON"),
         ("{on = [2026-01-01], off = []}", "flag.values.on.0 must be JSON"),
         ("3", "flag.values must be a table"),

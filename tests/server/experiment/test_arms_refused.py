@@ -43,7 +43,7 @@ WRONG = {
         AUTO,
         (
             r"arms must be the same as in the log, \['a', 'b'\]; the file has none, so "
-            r"that .* `oddsmith fit` learns"
+            r"calls .* `oddsmith fit` learns"
         ),
     ),
     "bounds of new ones": (

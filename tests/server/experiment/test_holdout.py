@@ -64,7 +64,9 @@ def test_by_unit_a_visitor_stays_in_its_group(tmp_path: Path) -> None:
         counts = Counter(group for one in groups.values() for group in one)
         assert set(counts) == {"policy", "control"}
         refused = served.post("decide", {"context": [0.1, 0.2]}, 422)
-        assert "unit must be given: experiment" in refused["error"]
+        assert (
+            "unit must be given, because the holdout of experiment" in refused["error"]
+        )
 
 
 def test_a_unit_without_a_holdout_by_unit_is_refused(tmp_path: Path) -> None:

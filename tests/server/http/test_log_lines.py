@@ -125,8 +125,8 @@ def test_warnings_are_told_once_for_each_line_of_code(
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
     assert re.fullmatch(
-        r"UserWarning at http/test_log_lines\.py:\d+; this line's warnings are told "
-        r"once",
+        r"UserWarning at http/test_log_lines\.py:\d+; later warnings of this line "
+        r"are not logged",
         told[0],
     )
     assert "NoVersion" in told[1]

@@ -40,7 +40,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"slate": "named", "slot": 1},
-        "slot must be one of slate 'named', which has 2 slots of other names; got '1'",
+        "slot must be one of slate 'named', which has 2 slots with other names; got '1'",
     ),
     (
         {"slate": "visit-7", "slot": 1},
@@ -158,7 +158,7 @@ def test_rewards_by_the_wrong_route_are_refused_and_early_ones_wait(door: Here) 
         "reward": [{"slotId": "top", "value": 1}, {"slotId": "bottom", "value": 1}]
     }
     sentence = (
-        "slot must be one of slate 'page', which has 2 slots of other names; got "
+        "slot must be one of slate 'page', which has 2 slots with other names; got "
         "'bottom'"
     )
     assert ranked(door, "/multislot/events/page/reward", wrong) == (400, sentence)

@@ -87,8 +87,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"slots": [{"name": "top", "incumbent_odds": {"a": 1}}]},
         "slot 'top': incumbent must be given",
     ),
-    ({"incumbent": "a"}, "incumbent and its odds must be given in each of the slots"),
-    ({"unit": "ann"}, "unit must be left out, for experiment 'news' is not sticky"),
+    ({"incumbent": "a"}, "incumbent and its odds must be given for each of the slots"),
+    ({"unit": "ann"}, "unit must be left out, because experiment 'news' is not sticky"),
     (
         {"context": {"slot": 2}},
         "context must not use the name 'slot'",
@@ -141,7 +141,7 @@ def test_slots_are_not_for_units_that_keep_their_decisions(tmp_path: Path) -> No
             said = refused(served, GOOD | unit)
             assert (
                 said
-                == "slots must be left out, for experiment 'news' is sticky; got some"
+                == "slots must be left out, because experiment 'news' is sticky; got some"
             )
 
 

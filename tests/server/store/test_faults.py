@@ -132,7 +132,8 @@ def test_a_store_that_lost_what_was_answered_stays_refused(
         )
         for _ in range(2):
             with pytest.raises(
-                od.errors.StoreFailed, match="takes no more events: it has lost events"
+                od.errors.StoreFailed,
+                match="accepts no more events: it has lost events",
             ):
                 append(store, made("c"))
             time.sleep(0.05)
@@ -157,7 +158,7 @@ def test_a_damaged_file_stays_refused(
         for _ in range(2):
             with pytest.raises(
                 od.errors.StoreFailed,
-                match="takes no more events: database disk image is malformed",
+                match="accepts no more events: database disk image is malformed",
             ):
                 append(store, made("e"))
             time.sleep(0.05)

@@ -264,7 +264,7 @@ def test_closing_writes_what_is_queued(server: Server, experiment: str) -> None:
     store.close()
     assert all(future.done() and future.exception() is None for future in futures)
     with pytest.raises(
-        od.errors.StoreFailed, match="takes no more events: it is closed"
+        od.errors.StoreFailed, match="accepts no more events: it is closed"
     ):
         store.append([made("late")])
     with pytest.raises(od.errors.StoreFailed, match="cannot be used: it is closed"):

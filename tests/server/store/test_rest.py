@@ -73,7 +73,7 @@ def test_files_thread_and_lock_are_given_back_and_taken_again(tmp_path: Path) ->
     store.close()
     assert held(tmp_path) == []
     with pytest.raises(
-        od.errors.StoreFailed, match="takes no more events: it is closed"
+        od.errors.StoreFailed, match="accepts no more events: it is closed"
     ):
         append(store, made("c"))
 

@@ -42,8 +42,8 @@ def _check_unmatched(chart: Chart) -> Symptom:
     rewards = count_of(total, "reward")
     if not n:
         return Symptom("ok", f"every one of {rewards} has its decision")
-    verb = "is for a decision" if n == 1 else "are for decisions"
-    what = f"{n:,} of {rewards} ({n / total:.1%}) {verb} that were never made"
+    verb = "is for a decision that was" if n == 1 else "are for decisions that were"
+    what = f"{n:,} of {rewards} ({n / total:.1%}) {verb} never made"
     advice = (
         "Send rewards with the id that the decision returned, and check whether "
         "clients of another experiment send their rewards here."

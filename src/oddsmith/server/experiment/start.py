@@ -110,8 +110,8 @@ class ExperimentSetup:
         file = read_policy(self.file.path, arms=self.file.arms)
         if fingerprint(file.policy) != fingerprint(self.file.policy):
             raise BadFile(
-                f"{file.path} must describe the policy that is being served, and the "
-                "bench; it has changed"
+                f"{file.path} must still describe the policy that is being served, "
+                "and its bench of experts; it has changed"
             )
         # update in place, because `change` holds a reference to this dict
         for name, bank in file.bench.items():
@@ -333,7 +333,7 @@ def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:
     """Save a fitted state as the snapshot before any event."""
     if store.head():
         raise InvalidInput(
-            "service.start must be there from the beginning; the store has "
+            "service.start must be set before the first event; the store has "
             f"{sum(store.tally().values()):,} events"
         )
     state, meta = read_state(path, file.policy)

@@ -201,7 +201,7 @@ def _view_by_store(place: str, experiment: str | None) -> StoreView:
             arms = Arms(about["arms"])
     except (InvalidInput, TypeError, KeyError) as error:
         reading.close()
-        raise BadFile(f"{place} must say what it is about; {error}") from error
+        raise BadFile(f"{place} must describe its experiment; {error}") from error
     settings = Settings(
         place,
         reading.rule,

@@ -109,7 +109,7 @@ class _OnceEach:
         path = Path(filename)
         place = f"{path.parent.name}/{path.name}:{lineno}"
         _log.warning(
-            "%s at %s%s; this line's warnings are told once",
+            "%s at %s%s; later warnings of this line are not logged",
             category.__name__,
             place,
             text,

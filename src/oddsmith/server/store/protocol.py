@@ -139,7 +139,7 @@ class Erased:
     def _refuse(self, *_: object) -> NoReturn:
         learns = "a policy that learns from contexts"
         raise ContextErased(
-            f"contexts must be there for {learns}; this one was erased, and no "
+            f"contexts must be available for {learns}; this one was erased, and no "
             "snapshot is later"
         )
 

@@ -123,7 +123,7 @@ class StoreReader(Reading, ABC):
             self.about: dict[str, Any] = json.loads(meta["about"])
         except json.JSONDecodeError as error:
             raise BadFile(
-                f"{where} must say in JSON what it is about; {error}"
+                f"{where} must describe its experiment in JSON; {error}"
             ) from error
         self.rule: Rule = next(
             (rule for rule in RULES if rule == meta["rule"]), "first"

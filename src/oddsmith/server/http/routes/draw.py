@@ -419,16 +419,17 @@ def check_unit(experiment: Experiment, message: DecideEntry) -> None:
     has_units = experiment.has_units
     if message.unit is not None and not (sticky or has_units):
         raise InvalidInput(
-            f"unit must be left out, for experiment {name!r} is not sticky, and its "
-            f"holdout is not by unit; got {message.unit!r}"
+            f"unit must be left out, because experiment {name!r} is not sticky, and "
+            f"its holdout is not by unit; got {message.unit!r}"
         )
     if message.unit is None and sticky:
         raise InvalidInput(
-            f"unit must be given, for experiment {name!r} is sticky; got none"
+            f"unit must be given, because experiment {name!r} is sticky; got none"
         )
     if message.unit is None and has_units:
         raise InvalidInput(
-            f"unit must be given: experiment {name!r} holds out by unit; got none"
+            f"unit must be given, because the holdout of experiment {name!r} is by "
+            "unit; got none"
         )
     if message.id is not None and sticky:
         raise InvalidInput(

@@ -186,7 +186,7 @@ async def _check_change(experiment: Experiment, message: m.RosterChange) -> None
             )
         if expert not in active:
             raise Conflict(
-                f"expert must be there to be retired; got {expert!r}, which is not"
+                f"expert must be active to be retired; got {expert!r}, which is not"
             )
         if len(active) == 1:
             raise Conflict(f"expert must not be the last one; got {expert!r}")

@@ -135,15 +135,13 @@ def _values_sentence(targets: list[f.TargetValue]) -> str:
         other = by_kind[UNIFORM]
         what = "even odds"
     if other.refused is not None:
-        return (
-            f"{first}; what {what} would have earned cannot be told: {other.refused}."
-        )
+        return f"{first}; what {what} would have earned is not known: {other.refused}."
     second = f"{first}; {what} would have earned {_interval(other)}"
     if _is_above(served, other):
         return f"{second}: less."
     if _is_above(other, served):
         return f"{second}: more."
-    return f"{second}: that they differ cannot be told yet."
+    return f"{second}: a difference is not proved yet."
 
 
 def _interval(one: f.TargetValue) -> str:

@@ -172,7 +172,7 @@ def _slot_names(slate: str, ids: Sequence[str]) -> str:
     only numbers can be listed."""
     numbers = [str(number) for number in range(1, len(ids) + 1)]
     if list(ids) != [slot_id(slate, number) for number in numbers]:
-        return f"{len(ids)} slots of other names"
+        return f"{len(ids)} slots with other names"
     if len(ids) < 10:
         return f"slots {', '.join(numbers)}"
     return f"slots 1 to {len(ids)}"
@@ -183,14 +183,14 @@ def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntr
     fields of the message do not allow slots."""
     if experiment.settings.sticky:
         raise InvalidInput(
-            f"slots must be left out, for experiment {experiment.name!r} is sticky; "
-            "got some"
+            f"slots must be left out, because experiment {experiment.name!r} is "
+            "sticky; got some"
         )
     check_unit(experiment, message)
     if message.incumbent is not None or message.incumbent_odds is not None:
         raise InvalidInput(
-            "incumbent and its odds must be given in each of the slots; got them "
-            "beside slots"
+            "incumbent and its odds must be given for each of the slots; got them "
+            "outside of slots"
         )
     check_json(message.context)
     if isinstance(message.slots, list):

@@ -111,7 +111,7 @@ class PostgresStore(PostgresReader):
         with self._entry:
             if self._closed:
                 raise StoreFailed(
-                    f"{self._link.where} takes no more events: it is closed"
+                    f"{self._link.where} accepts no more events: it is closed"
                 )
             self._enter((rows, future))
         return future
@@ -209,7 +209,7 @@ class PostgresStore(PostgresReader):
             try:
                 for part in groups_of(rows):
                     receipts += await self._write(part)
-            # also fails the entries that were queued in the meantime
+            # the error also goes to the entries that were queued in the meantime
             except Exception as error:
                 self._drop()
                 self._fail(group, error)

@@ -102,7 +102,7 @@ class RestingStore(StoreReader):
         future: Future[_Receipts] = Future()
         with self._state:
             if self._is_closed:
-                raise StoreFailed(f"{self.path} takes no more events: it is closed")
+                raise StoreFailed(f"{self.path} accepts no more events: it is closed")
             self._waiting.append((events, future))
             if len(self._waiting) == 1:
                 self._stores.openers.submit(self._append_waiting)
@@ -204,7 +204,7 @@ class RestingStore(StoreReader):
             while self._is_moving:
                 self._state.wait()
             if self._is_closed:
-                raise StoreFailed(f"{self.path} takes no more events: it is closed")
+                raise StoreFailed(f"{self.path} accepts no more events: it is closed")
             self._users += 1
             if self._inner is not None:
                 return self._inner

@@ -219,7 +219,8 @@ class SQLiteStore(SQLiteReader):
             erased = erase(connection, before)
             self._writing.leases.end(before)
         end = time.monotonic() + PATIENCE
-        # until then the write-ahead log still contains the erased contexts
+        # wait until no program reads: until then the write-ahead log still contains the
+        # erased contexts
         while self._is_read():
             if time.monotonic() > end:
                 reason = "is being read by another program"
@@ -256,7 +257,7 @@ class SQLiteStore(SQLiteReader):
 
     def _append_closed(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
         """Refuse events after the store was closed."""
-        raise StoreFailed(f"{self.path} takes no more events: it is closed")
+        raise StoreFailed(f"{self.path} accepts no more events: it is closed")
 
     def _write_on(self) -> None:
         """Run the writer thread: write groups until the store is closed."""

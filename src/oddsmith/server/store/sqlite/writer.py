@@ -104,9 +104,9 @@ class WritePath:
     def check(self) -> None:
         """Raise an error if it is known that a write would fail."""
         if self._is_closed:
-            raise StoreFailed(f"{self.path} takes no more events: it is closed")
+            raise StoreFailed(f"{self.path} accepts no more events: it is closed")
         if self.told.text and self.trouble and (self._displaced or self._is_suspect):
-            raise StoreFailed(f"{self.path} takes no more events: {self.told.text}")
+            raise StoreFailed(f"{self.path} accepts no more events: {self.told.text}")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
