@@ -354,7 +354,7 @@ def test_a_damaged_page_is_noticed(tmp_path: Path) -> None:
     middle = len(content) // 2
     content[middle : middle + 100] = bytes(100)
     (tmp_path / "log.parquet").write_bytes(content)
-    with pytest.raises(od.BadFile, match="must be a whole Parquet file"):
+    with pytest.raises(od.BadFile, match="must be a complete Parquet file"):
         od.read_log(tmp_path / "log.parquet")
 
 

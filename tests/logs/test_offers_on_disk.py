@@ -305,7 +305,8 @@ def test_columns_by_name_do_not_go_with_offers() -> None:
     ):
         od.read_log(table)
     with pytest.raises(
-        od.InvalidInput, match="column features, row 0: must be by name where neither"
+        od.InvalidInput,
+        match="column features, row 0: must be a dict by name if neither",
     ):
         od.read_log(pa.table({"arm": [0], "reward": [1.0], "features": [[{"age": 1}]]}))
 

@@ -1,25 +1,26 @@
 """Columns that learners create while they learn from contexts: one column of numbers
 per number, category, word and missing value, stored in a bank's state.
 
-* A number has a column: NaN where it is missing, infinite or beyond 1e100. A whole
-  number (of a dict or row, not of a plain array) that comes a second time, and is among
-  the first 16 of its key, has one more that is 1 where it is this number: it may be a
-  code. A key of nothing but 0 and 1 has none of these, and neither has one with other
-  fractions.
-* A text has a column, which is 1 where it is this text; one of more than three words
-  has one for each of its words (lower case, letters and digits, 64 at most). True and
-  False have one column, 1 for True.
-* A key that had a value before, and has none now, has a column that is 1 where there is
-  none. Words have no such column, and names and arrays do not miss each other.
-* Columns are made when a context is learnt from, never by a question: what was never
-  learnt is 0 or left out. They are appended in the order of learning, those of one
+* A number has one column, with NaN if the number is missing, infinite or beyond 1e100.
+  A whole number in a dict or row may be a code, not a quantity. So if it occurs a
+  second time, it gets an indicator column, which is 1 for this number. Indicators exist
+  only for the first 16 numbers of a key, and not for keys that have only 0 and 1 or
+  that also have fractions.
+* A text has an indicator column. A text of more than three words has one for each of
+  its words instead (lower case, letters and digits, 64 words at most). True and False
+  have one column together, which is 1 for True.
+* If a key had a value earlier and has none now, it gets an indicator column for the
+  missing value. This does not apply to single words, and a context of names is not
+  compared with a context that is an array.
+* Columns are only added while learning from a context. For a decision, values that were
+  never learned are encoded as 0 or left out. New columns are appended, those of one
   context in the order of their names, and never change.
-* At most 248 columns, 64 texts and words of one key (a first array has as many as it is
-  long). A text that finds no place goes to one of 8 more, by its digest; numbers, codes
-  and gaps that find none are left out.
+* There are at most 248 columns, and 64 texts and words per key (the first array may
+  have more). A text beyond the limit uses one of 8 shared columns, selected by its
+  digest; numbers, codes and missing values beyond the limit have no column.
 
-The state contains digests that depend on a salt: it does not contain the words
-themselves, and two processes with the same salt agree.
+The state contains only digests of the words, which depend on a salt. Two processes with
+the same salt have the same digests.
 """
 
 from collections import Counter

@@ -3,24 +3,24 @@ allowed.
 
 OddsmithError
 ├── InvalidInput (ValueError)       an argument has the wrong shape, range, sum, type or name
-│   ├── NoEligibleArm               a decision was asked for with nothing to choose from
-│   ├── Infeasible                  floors and caps that no distribution can meet
-│   ├── BrokenLog                   a row of a log breaks a rule; knows its column and row
+│   ├── NoEligibleArm               no arm of a call is eligible
+│   ├── Infeasible                  no distribution over the eligible arms satisfies floors and caps
+│   ├── BrokenLog                   a row of a log breaks a rule; has the column and the row
 │   ├── NoSuchRow (IndexError)      a log has no row of that number
-│   ├── Conflict                    an event that was stored before comes again with another value
-│   └── OutOfDomain                 a loss is not a number where an expert did predict
-├── AllExpertsRefuted               a reward has probability zero under every awake expert
+│   ├── Conflict                    an event was stored before with another value
+│   └── OutOfDomain                 the loss of a prediction is not a number
+├── AllExpertsRefuted               a reward has probability 0 according to all experts that predicted
 ├── ExpertFailed                    an expert bank returned something that is not (…, N, K)
-├── OrderMatters                    merging states whose posterior is defined by the order of events
-├── TooLarge (MemoryError)          a cover that does not fit, with the one that would
-├── NotPortable (TypeError)         a policy that cannot be named in a file (lambda, local function)
-├── StoreFailed                     events could not be written or read: nothing was answered
-├── ServiceError                    a decision service refused, failed or did not answer; knows its status
-├── BadFile (ValueError)            a file that is not what it should be, or of another policy
+├── OrderMatters                    states cannot be merged, because the posterior depends on the order
+├── TooLarge (MemoryError)          a cover is too large for memory; the message names one that is not
+├── NotPortable (TypeError)         a policy uses code that a file cannot name (lambda, local function)
+├── StoreFailed                     events could not be written or read
+├── ServiceError                    a decision service refused a call, failed or did not answer; has the HTTP status
+├── BadFile (ValueError)            a file has the wrong content, or belongs to another policy
 └── MissingExtra (ImportError)      an optional package is needed; the message names the extra that installs it
 
 OddsmithWarning (UserWarning)
-└── NoExploration                   some odds may be 0: the log will not support off-policy evaluation
+└── NoExploration                   some propensities may be 0: the log will not support off-policy evaluation
 """
 
 import traceback

@@ -63,7 +63,7 @@ def excluded_rows_note(log: Log, is_compared: Bools) -> str:
 
     >>> log = Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0])
     >>> excluded_rows_note(log, compared_rows(log))
-    '1 of 2 rows is left out: after the end of the experiment all get the control.'
+    '1 of 2 rows is left out: after the experiment everyone gets the control.'
     """
     n_excluded = int((~is_compared).sum())
     if n_excluded == 0 or log.holdout is None:
@@ -71,7 +71,7 @@ def excluded_rows_note(log: Log, is_compared: Bools) -> str:
     verb = "is" if n_excluded == 1 else "are"
     note = f"{n_excluded:,} of {len(log):,} rows {verb} left out: "
     if (log.holdout[~is_compared] >= 1).all():
-        return note + "after the end of the experiment the control serves everyone."
+        return note + "after the experiment everyone gets the control."
     return note + (
         "they had no control or no group, or came after the end of the experiment."
     )

@@ -197,25 +197,27 @@ def estimate(
     in `diagnostics`.
 
     * `beta`: Clopper and Pearson's, with weights; `normal`: mean ± z sd/√T;
-      `bootstrap`: studentised, by `seed`. All count one more row at each end of the
-      range, which matters where rewards are few or rows heavy (`ends`).
+      `bootstrap`: studentised, with random draws from `seed`. All three add one row
+      at each end of the range, which matters if there are few rewards or some rows
+      have large weights (`ends`).
     * `bernstein`: mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α) / (3 (T - 1)), V the
       sample variance, for independent terms in [a, b] and any T (Maurer and Pontil
       2009, Theorem 4).
-    * `anytime`: for all times at once, so one may look and stop whenever one likes; of
-      the mean value of the rows so far, which may drift (`running`). `anytime_constant`
-      is for a value that is the same in all rows (`betting`), and refused as "constant"
-      where no value fits, which slow drifts escape: if in doubt, `anytime`. `ips` needs
-      no bound on weights for them, and is narrower with a `floor`, above all where
-      rewards are rare; others use [a, b].
+    * `anytime`: valid at all times simultaneously, so you may look and stop whenever
+      you like. It is for the mean value of the rows so far, which may drift
+      (`running`). `anytime_constant` assumes that the value is the same in all rows
+      (`betting`). It is refused as "constant" if no value fits the rows, but a slow
+      drift may remain undetected: if in doubt, use `anytime`. For `ips`, both need no
+      bound on weights, and are narrower with a `floor`, most of all if rewards are
+      rare; other estimators use [a, b].
 
     If the log has only the propensities of drawn arms, a `floor` also makes the first
     three intervals narrower, if there are at least 20 times 1/floor rows. The range [a,
     b] comes from `floor`, the smallest propensity of the logging policy, or from a
     chosen threshold. Intervals are cut to [0, 1], the range of values ([-1, 1] for
-    differences), and a mean outside its interval to the nearer end (`cut_from`). For
-    rows that were decided together, the value is the mean over slates of the means over
-    their slots, and slates are the units (`slates`).
+    differences). A mean outside its interval is replaced by the nearer end
+    (`cut_from`). For rows that were decided together, the value is the mean over slates
+    of the means over their slots, and slates are the independent units (`slates`).
 
     >>> from oddsmith.evaluation import ips
     >>> from oddsmith.logs import Log

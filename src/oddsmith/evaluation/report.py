@@ -153,7 +153,7 @@ def refusals(found: Assessment) -> list[str]:
 
 
 class _Row(NamedTuple):
-    """One answer of an assessment."""
+    """The answer of one estimator for one target."""
 
     target: str
     estimator: str

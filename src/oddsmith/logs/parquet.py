@@ -38,7 +38,7 @@ def read_pieces(
             for piece in pieces(batches, found, str(path)):
                 yield piece._replace(first=piece.first + rows_before)
         except (arrow().ArrowException, OSError) as error:
-            raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
+            raise BadFile(f"{path} must be a complete Parquet file; {error}") from error
 
 
 def batches(path: Path, rows: int) -> "Iterator[pa.RecordBatch]":
@@ -47,7 +47,7 @@ def batches(path: Path, rows: int) -> "Iterator[pa.RecordBatch]":
         try:
             yield from file.iter_batches(rows)
         except (arrow().ArrowException, OSError) as error:
-            raise BadFile(f"{path} must be a whole Parquet file; {error}") from error
+            raise BadFile(f"{path} must be a complete Parquet file; {error}") from error
 
 
 def names(path: Path) -> list[str]:

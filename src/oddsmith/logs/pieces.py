@@ -280,8 +280,8 @@ def _beside(
         raise BrokenLog(
             "features",
             row,
-            "must be by name where neither offered nor arms=[…] names the arms; got a "
-            "list",
+            "must be a dict by name if neither offered nor arms=[…] names the arms; "
+            "got a list",
         )
     _check_offer(names, row)
     if len(features) != len(names):

@@ -34,26 +34,27 @@ class Log:
     """T decisions and their rewards, column by column; only `arm` and `reward` are
     required.
 
-    - A reward of NaN has not arrived.
-    - `propensities` (T, K) are the odds of all arms under the logging policy,
-      `propensity` (T,) those of the drawn arm (taken from `propensities` if absent).
+    - `reward` is NaN if the reward has not arrived.
+    - `propensities` (T, K) are those of all arms under the logging policy, and
+      `propensity` (T,) is that of the drawn arm (by default, from `propensities`).
     - Policies learn from `advice`, `bonus` and `log_weights` (T, N). `experts` names
-      the N experts; `advice` is then their predictions of the drawn arm.
-    - `context` is an array, a list or a data frame of T rows. `time` is in UTC, or
-      numbers. `fingerprint` identifies the policy that decided. `arms` names the K
-      arms.
-    - If arms came with the call, `offered` has the names of each row, and `features`
-      the features of these arms, or of the drawn one, by name. In `propensities`, the
-      odds of a row come first and zeros follow where other rows have more arms;
-      `eligible` is false there. `arms` are then the names that all rows share, None if
+      the N experts; `advice` then contains their predictions for the drawn arm.
+    - `context` is an array, a list or a data frame of T rows. `time` contains times in
+      UTC, or numbers. `fingerprint` identifies the policy that decided. `arms` names
+      the K arms.
+    - If arms were passed in each call, `offered` has their names for each row, and
+      `features` the features of these arms, or of the drawn one, by name. Rows with
+      fewer arms than others are padded at the end: `propensities` with zeros,
+      `eligible` with False. `arms` are then the names that all rows share, or None if
       rows differ.
-    - Rows with one `slate` were decided together, each for a `slot` from 1 on. None and
-      0 mark single decisions.
-    - An experiment adds `control` (T, K), the odds of its control; `holdout` (T,), the
-      share of the control in the draw; by unit the `group` that decided, "policy" or
-      "control" (None: one draw served both); and the `unit`.
-    - `metric` (T, M) are amounts besides the reward in their own units, named by
-      `metrics`, NaN where no amount has come.
+    - Rows with the same `slate` were decided together, each for a `slot` from 1 on. A
+      decision without slots has the slate None and the slot 0.
+    - An experiment with a control adds `control` (T, K), the propensities of the
+      control, and `holdout` (T,), the share of the control in the draw. If units are
+      assigned, it adds the `unit` and the `group` that decided, "policy" or "control"
+      (None if one draw served both).
+    - `metric` (T, M) contains amounts of other metrics in their own units, NaN if there
+      is no amount yet; `metrics` are their names.
 
     Errors name the column, the row and the rule. Indexing with a slice, a mask or a
     list of numbers returns a log of these rows. A number returns one row as a dict of

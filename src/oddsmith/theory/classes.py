@@ -84,9 +84,9 @@ def covered_class_bound(
 
     Distances are between predictions (kind "square" and "log", the loss in use) or
     between parameters ("linear" and "logistic", with square and log loss). A neighbour
-    at distance ε loses e ε² more than the truth: e is 1 for square loss, 1/8 for a
-    logistic class, and 1/(m (1-m)) for log loss if the cover predicts in [m, 1-m], m =
-    `margin`.
+    at distance ε loses e ε² more than the right predictor: e is 1 for square loss, 1/8
+    for a logistic class, and 1/(m (1-m)) for log loss if the cover predicts in [m,
+    1-m], m = `margin`.
 
     >>> smooth = lipschitz_log_cover(dim=1, constant=1.0, n_arms=2)
     >>> round(covered_class_bound(smooth, n_arms=2, steps=1e8).bound, -5)

@@ -175,7 +175,7 @@ def test_without_its_transaction_a_kill_leaves_half_of_it(tmp_path: Path) -> Non
         install(patch)
         with pytest.raises(
             StoreFailed,
-            match="could not be upgraded, and is as it was: duplicate column",
+            match="could not be upgraded, and was not changed: duplicate column",
         ):
             upgrade(place, backup=None)
 

@@ -1,18 +1,19 @@
 """Served-as-logged test whose bets do not depend on the order of rows, so that the
 service can update it incrementally.
 
-Each bet wagers a share ε of its money in every row that the arm is drawn from other
-propensities q, which depend only on this row's propensities. The factor is 1 - ε + ε
-q(a)/p(a), of mean at most 1 if arms follow the logged propensities (`check` has more
-causes, but needs the rows in order). Products do not depend on the order; the money is
-a test supermartingale, so that its largest size so far is a valid e-value: it exceeds
-1/α with probability at most α.
+This is a test by betting (`check` has a similar one with more alternatives, but it
+needs the rows in order). Each bet is about one cause, that is, one way in which the arm
+could be drawn from propensities q other than the logged p; q depends only on p. In
+every row the bet stakes a share ε of its money, which is multiplied by 1 - ε + ε
+q(a)/p(a). This factor has a mean of at most 1 if arms follow p. So the money is a test
+supermartingale, and the probability that it ever exceeds 1/α is at most α. Products of
+factors do not depend on the order of rows.
 
-The money starts again in every window of rows, so that repaired faults are forgotten.
-Window k needs k (k + 1)/α, and the shares 1/(k (k + 1)) sum to 1, so over all windows a
-correct log is caught with probability at most α. Windows start with 1,024 rows and
-double; a window that raises an alarm ends at most 1,024 rows later, and the alarm stays
-until the next window is over.
+The bets start again in every window of rows, so that repaired faults are forgotten. The
+alarm of window k needs evidence of k (k + 1)/α. The shares 1/(k (k + 1)) sum to 1, so a
+correct log raises an alarm in any window with probability at most α. The first window
+has 1,024 rows, and each next one twice as many. A window that raises an alarm ends at
+most 1,024 rows later, and the alarm stays until the next window is over.
 
 Causes: an arm is forced, an arm is not served, the likeliest arm is forced,
 propensities are uniform or sharper, exploration or small propensities are not served.
@@ -46,7 +47,7 @@ _CAUSES = (
 )
 _FAMILIES = 3  # families: the causes above, forced arms, and arms that were not served
 _FEW = 64  # up to this many arms, every arm has the same share
-_LOOK = 16  # rows between two checks of the money
+_LOOK = 16  # rows that are added together; then the evidence is checked
 _SHORTEST = 1024  # rows per window
 # Maximum rows per window after an alarm, so that the alarm clears after at most this
 # many rows.
@@ -55,7 +56,7 @@ ALARM = 0.001
 """If the log is correct, the probability that the p-value ever falls below this is at
 most this number."""
 _MOST = 1e15  # limit the payoff of a bet: a smaller payoff is still fair
-_NOTHING = 1e-9  # smaller propensities above the floor are rounding
+_NOTHING = 1e-9  # propensities above the floor by less than this are rounding errors
 _ALONE = 1e-6  # tolerance for sums of logged propensities
 _LARGEST = log(np.finfo(np.float64).max)
 
@@ -88,16 +89,17 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class StandingBets:
-    """Wealth of all bets as integer logarithms, shape (bets, strengths), for causes,
-    forced arms and arms that are not served.
+    """The money of all bets. `growth` contains its logarithms as integers, with shape
+    (bets, strengths); there are bets for causes, forced arms and arms not served.
 
-    `shares` are the shares of the money for each named arm, from the time of naming on;
-    `cash` is the money for arms that are not named, or no longer. Up to 16 rows wait to
-    be added at once. Arrays are never modified in place.
+    `shares` are the shares of the money for each named arm, from the time at which it
+    was named. `cash` is the money for arms that have no name yet, or no name any more.
+    Up to 16 rows wait and are then added together. Arrays are never modified in place.
 
-    Growth, cash and `peak` belong to the current window: `window` is its number, from
-    1, of which `rows` of `length` are over. `alarm` is the log evidence of the last
-    window if it raised an alarm (otherwise 0), for the cause `suspect`.
+    `growth`, `cash` and `peak` are those of the current window. `window` is its number,
+    starting at 1, `length` its number of rows, and `rows` the number of rows so far. If
+    the last window raised an alarm, `alarm` is the logarithm of its evidence (otherwise
+    0), and `suspect` is the cause.
     """
 
     n: int = 0

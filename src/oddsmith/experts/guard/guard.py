@@ -116,20 +116,22 @@ class _Call:
 
 @dataclass(frozen=True, eq=False)
 class Guarded(RecordKeeper, Wrapper):
-    """`experts` that make no prediction when they fail. `failures()` counts failures by
-    expert and kind:
+    """Wraps `experts`, so that an expert that fails makes no prediction. `failures()`
+    counts failures by expert and kind:
 
-      * "raised" an exception, SystemExit included;
-      * "shape": not one number for each arm;
-      * "values": no real numbers, or outside `within` (`losses.domain`: what the loss
-        can score), or votes that are no odds over the eligible arms. NaN is no failure:
-        an expert may have no opinion;
-      * "late": took longer than `timeout_ms` milliseconds. "measured": three times what
-        19 of 20 recent calls took, 50 ms to 2 s. With None nothing is timed and no
-        thread is started;
-      * "resting": was late ten times in a row, and is asked in every 128th call only,
-        until it is in time again;
-      * "died", "starting": the process of an `Isolated` bank ended, or is not back yet.
+      * "raised": it raised an exception, which may be SystemExit;
+      * "shape": it did not return one number for each arm;
+      * "values": it returned values that are not real numbers or not in the range
+        `within` (`losses.domain` is the range of the loss), or votes that are not a
+        distribution over the eligible arms. NaN is not a failure but means that the
+        expert makes no prediction;
+      * "late": it took longer than `timeout_ms` milliseconds. If this is "measured",
+        the limit is three times the 95 % quantile of recent calls, between 50 ms and 2
+        s. If it is None, there is no limit and no thread;
+      * "resting": it was late ten times in a row. It is then asked only in every 128th
+        call, until it answers in time;
+      * "died", "starting": the process of an `Isolated` bank ended, or has not been
+        restarted yet.
 
     If no expert answers a decision within the time limit, each late expert votes for
     the arm with the largest mean of its recent predictions. Without `earlier_votes` it

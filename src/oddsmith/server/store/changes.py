@@ -23,7 +23,7 @@ __all__ = [
 
 
 def arms_of(line: Line) -> tuple[str, ...] | None:
-    """Return all arms from this line on; None if the line has another topic.
+    """Return all arms from this line on; None if it is not about arms.
 
     A damaged line has no arms.
     """

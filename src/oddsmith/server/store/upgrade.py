@@ -97,7 +97,7 @@ def _upgrade_file(
         connection.execute("commit")
     except sqlite3.Error as error:
         raise StoreFailed(
-            f"{path} could not be upgraded, and is as it was: {error}"
+            f"{path} could not be upgraded, and was not changed: {error}"
         ) from error
     return UpgradeResult(was, steps[-1].to, [] if backup is None else [backup])
 
@@ -128,7 +128,7 @@ async def _upgrade_database(url: str, folder: Path | None) -> UpgradeResult:
             connection.terminate()
     except server_errors() as error:
         raise StoreFailed(
-            f"{where} could not be upgraded, and is as it was: {one_line(error)}"
+            f"{where} could not be upgraded, and was not changed: {one_line(error)}"
         ) from error
 
 
