@@ -56,8 +56,10 @@ def read_bank(name: str, keys: Keys, build: BuildContext) -> Bank:
 def _onnx(name: str, keys: Keys, build: BuildContext) -> Bank:
     model = _content(keys, build.folder)
     rows = keys.get("arm_features", None)
-    bank = OnnxExperts({name: model}, build.arms, rows, _clip(keys))
-    return bank_of(_with_schema(bank, build, rows_per_arm=rows == "context"))
+    bank: Experts = OnnxExperts({name: model}, build.arms, rows, _clip(keys))
+    if build.schema is not None or build.arm_schema is not None:
+        bank = _with_schema(bank, build, rows_per_arm=rows == "context")
+    return bank_of(bank)
 
 
 def _linear(name: str, keys: Keys, build: BuildContext) -> Bank:
@@ -72,9 +74,11 @@ def _linear(name: str, keys: Keys, build: BuildContext) -> Bank:
     names = check_names("names", names, n=n)
     link: Any = keys.text("link", "logistic", choices=_LINKS)
     bank = LinearExperts(weights, link, names, build.arms)
-    clipped = Clipped(bank, *_clip(keys))
-    rows_per_arm = bank.weights.ndim == 2
-    return bank_of(_with_schema(clipped, build, rows_per_arm=rows_per_arm))
+    clipped: Experts = Clipped(bank, *_clip(keys))
+    if build.schema is not None or build.arm_schema is not None:
+        rows_per_arm = bank.weights.ndim == 2
+        clipped = _with_schema(clipped, build, rows_per_arm=rows_per_arm)
+    return bank_of(clipped)
 
 
 def _python(_: str, keys: Keys, build: BuildContext) -> Bank:
@@ -127,12 +131,12 @@ _KINDS: dict[str, Callable[[str, Keys, BuildContext], Bank]] = {
 
 
 def _with_schema(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts:
-    """Return the bank behind the schemas, if there are any. It predicts once, so that
+    """Return the bank behind one schema or both. It predicts once, so that
     an unsuitable model fails while the file is read."""
     schemas = [
         schema for schema in (build.schema, build.arm_schema) if schema is not None
     ]
-    if not schemas or (build.arms is None and not bank.takes_offers):
+    if build.arms is None and not bank.takes_offers:
         return bank
     question: Any = None
     width = sum(schema.width for schema in schemas)

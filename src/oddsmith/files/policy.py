@@ -217,7 +217,9 @@ def _parse_policy(
     design = read_design(
         keys, path.resolve().parent, arms, lambda file: read_policy(file).policy
     )
-    rules = read_rules(keys, None if arms is None else Arms(keys.get("arms")))
+    rules: tuple[Rule, ...] = ()
+    if keys.has("rules"):
+        rules = read_rules(keys, None if arms is None else Arms(keys.get("arms")))
     keys.table("service", {})  # mark the table as known: the service reads it
     keys.close(lambda: {name: "[policy]" for kind in KINDS for name in settings(kind)})
     return PolicyFile(

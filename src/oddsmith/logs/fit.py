@@ -309,7 +309,11 @@ def _fixed_experts_lack(policy: Policy, places: Places) -> bool:
     One that does predicts each row before it learns it."""
     if policy.bank is None:
         return False
-    pairs = zip(policy.bank.online(), places, strict=True)
+    online = policy.bank.online()
+    # the columns of some policies, such as Hedged, are not those of the experts
+    if len(online) != len(places):
+        return not complete(places)
+    pairs = zip(online, places, strict=True)
     return any(place is None and not is_online for is_online, place in pairs)
 
 

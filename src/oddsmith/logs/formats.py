@@ -109,6 +109,7 @@ def _shared_length(rows: Sequence[Sequence[str]]) -> int:
 
 
 FORMATS = ("parquet", "csv", "jsonl", "dsjson", "open_bandit", "arrow")
+_TABLE = "__arrow_c_stream__"  # the interface of tables
 _Read: TypeAlias = Callable[[Path, Layout], Iterator[Piece]]
 _Write: TypeAlias = Callable[[Iterable[Log], IO[bytes]], None]
 _READ: dict[str, _Read] = {
@@ -197,7 +198,8 @@ class LogReader:
     def sources(self, source: object, what: str = "source") -> list[object]:
         """Return the files, tables and logs of a source: the entries of a list, the log
         files of a folder in the order of their names."""
-        if isinstance(source, str | Path | Log) or _is_table(source):
+        is_table = hasattr(source, _TABLE)
+        if isinstance(source, str | Path | Log) or is_table:
             entries = [source]
         elif isinstance(source, Iterable):
             entries = list(source)
@@ -250,10 +252,11 @@ class LogReader:
                 names = arms
             places.append(place)
             logs.append(log_of(piece, names, self.experts, place.name, self.scale))
+        log = logs[0]
         if len(logs) > 1:
             _check_same_columns(logs, places)
             _check_ids(logs, places)
-        log = Log.concatenated(logs)
+            log = Log.concatenated(logs)
         return as_offers(log) if self.offers else log
 
     def _parts(self, sources: Sequence[object]) -> list[_Part]:
@@ -327,7 +330,7 @@ class LogReader:
     ) -> tuple[str, Iterator[Piece], Sequence[str] | None]:
         """Return the source's name, its pieces, and the arms."""
         layout = Layout(self.columns, self.only, self.rows)
-        if _is_table(source):
+        if hasattr(source, _TABLE):
             name = type(source).__name__
             batches = arrow.stream(source, self.rows)
             head = next(batches, None)
@@ -436,10 +439,6 @@ def _check_alike(logs: Iterable[Log]) -> Iterator[Log]:
         yield log
     if first is None:
         raise InvalidInput("logs must not be empty; got 0 rows")
-
-
-def _is_table(source: object) -> bool:
-    return hasattr(source, "__arrow_c_stream__")
 
 
 def _name(source: object) -> str:

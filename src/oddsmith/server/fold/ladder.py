@@ -30,7 +30,9 @@ class Ladder:
         `steps` is the number of steps since the last call.
         """
         self._steps += steps
-        if self._is_off or not self._is_due(folded.position):
+        has_room = not self._states or self._steps >= _STEPS
+        is_newer = not self._states or folded.position > self._states[-1].position
+        if self._is_off or not has_room or not is_newer:
             return
         self._steps = 0
         states = [*self._states, copy_fold(folded)]
@@ -39,11 +41,6 @@ class Ladder:
         total = sum(size(one.state) for one in self._states)
         while len(self._states) > 1 and total > _BYTES:
             total -= size(self._states.pop(0).state)
-
-    def _is_due(self, position: int) -> bool:
-        if not self._states:
-            return True
-        return self._steps >= _STEPS and position > self._states[-1].position
 
     def before(self, latest: int) -> FoldState | None:
         """Return a copy of the newest state at or before a position, if there is

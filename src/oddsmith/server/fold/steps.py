@@ -96,7 +96,8 @@ def due_after(store: Foldable, after: int, until: int, freezes: Freezes = ()) ->
     rewritten = min(filter(None, changes), default=0)
     if are_kernels_new:
         rewritten = 1
-    freezes = after_lines(freezes, actions)
+    if actions:
+        freezes = after_lines(freezes, actions)
     if freezes:
         counts = {id: lessons(account, freezes) for id, account in counts.items()}
     items = in_order(counts.values(), lines, after)

@@ -110,6 +110,8 @@ class RestingStore(StoreReader):
 
     def head(self) -> int:
         """Return the last position, without opening unchanged files."""
+        if self._inner is not None:
+            return super().head()
         idle = self._unchanged()
         return super().head() if idle is None else idle.head
 
