@@ -168,6 +168,12 @@ class HoldoutRun:
         """Whether groups are assigned to units instead of decisions."""
         return self.holdout.by == "unit"
 
+    @property
+    def needs_start(self) -> bool:
+        """Whether the share depends on the day, and the start is not known yet."""
+        depends_on_day = bool(self.holdout.ramp) or self.holdout.end_day is not None
+        return depends_on_day and self.started is None
+
     def share(self) -> float:
         """Return the current share of the control."""
         if not self.holdout.ramp and self.holdout.end_day is None:

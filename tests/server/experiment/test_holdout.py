@@ -1,5 +1,6 @@
 """A holdout in the service: what is drawn, recorded, answered again and verified."""
 
+import json
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from oddsmith.core.arrays import Array
 from oddsmith.server.audit import verify
 from oddsmith.server.store import open_reader
 from server.served import Here, here, place, place_for_anything
+from server.store.postgres_server import Server
 
 _TOP = 'policy.share = 0.05\ncontrol = "arm:tech"\n'
 
@@ -111,6 +113,29 @@ def test_a_holdout_outside_of_the_service_is_reported(tmp_path: Path) -> None:
         assert (first.group, first.holdout) == ("policy", 0.25)
         assert (second.group, second.holdout) == ("control", 0.25)
         assert second.arm == "tech"
+
+
+def test_replicas_count_days_from_the_first_decision(
+    tmp_path: Path, server: Server, experiment: str
+) -> None:
+    """The second replica makes its first decision a day after the first one's."""
+    lines = "[holdout]\nshare = 0.1\nramp = [{until_day = 1.5, share = 0.9}]\n"
+    store = f"store = {json.dumps(server.url())}\n"
+    path = place(tmp_path, experiment, top=_TOP, service=store, experts=lines + _LINES)
+    with here(path) as first, here(path) as second:
+        assigners: list[Any] = [
+            served.experiment(experiment).assigner for served in (first, second)
+        ]
+        start = assigners[0].run._clock()
+        shares = []
+        for days, served, assigner in zip(
+            (0, 1, 2), (first, second, second), (*assigners, assigners[1]), strict=True
+        ):
+            assigner.run._clock = lambda days=days: start + 86_400 * days
+            position = served.decide(f"v{days}")["position"]
+            (decision,) = served.experiment(experiment).store.decisions([position])
+            shares.append(decision.holdout)
+        assert shares == [0.9, 0.9, 0.1]
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,11 @@ class Assigner:
         """Whether the caller makes the control's decisions and reports them."""
         return self.control is not None and self.control.kind == "incumbent"
 
+    @property
+    def needs_start(self) -> bool:
+        """Whether the holdout depends on the day, and the start is not known yet."""
+        return self.run is not None and self.run.needs_start
+
     def start(self, time: float) -> None:
         """Count the days of the holdout from this time."""
         if self.run is not None:

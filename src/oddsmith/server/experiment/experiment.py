@@ -157,9 +157,7 @@ class Experiment:
         await asyncio.to_thread(self._look_at_clock)
         tally = await asyncio.to_thread(self.store.tally)
         self.steps = tally.get("decision", 0)
-        if self.assigner is not None:
-            for first in await asyncio.to_thread(self.store.windows, 0, 1):
-                self.assigner.start(first.time)
+        await self.find_start()
         await self.follower.begin()  # decisions are possible from here on
         self._begin(self.follower.run(self.setup.poll))
         self._keep_settings()
@@ -171,6 +169,13 @@ class Experiment:
             self._begin(self.operator.follow())
         if self.setup.writes and self.guardrails.metrics:
             self._begin(self.guardrails.run())
+
+    async def find_start(self) -> None:
+        """Count the days of the holdout from the first decision in the log, which
+        another replica may have made."""
+        if self.assigner is not None and self.assigner.needs_start:
+            for first in await asyncio.to_thread(self.store.windows, 0, 1):
+                self.assigner.start(first.time)
 
     async def end(self) -> None:
         """Stop following the log, save a snapshot, and close the store."""

@@ -108,6 +108,8 @@ async def make(
     decisions use the current state.
     """
     check_json(message.context)
+    if experiment.assigner is not None and experiment.assigner.needs_start:
+        await experiment.find_start()
     operator = experiment.operator
     now = experiment.now
     if slot is not None:
