@@ -49,10 +49,10 @@ class Agent:
 
     `seed` makes every draw reproducible from the step of the decision. `arms` are the
     names of the arms. If None, they are the policy's own names, numbers, or the names
-    that come with the call. `state` is the state to continue from. `start` is a state,
-    too, or its source: a `Log` that the policy learns first, the result of `fit_log`,
-    or the path of an `.npz` that `oddsmith fit` or `save` wrote. A policy that learns
-    `in_place` is read under the lock, any other policy without.
+    that are passed in the call. `state` is the state to continue from. `start` is
+    another way to give it: a state, a `Log` that the policy learns from first, the
+    result of `fit_log`, or the path of an `.npz` file that `oddsmith fit` or `save`
+    wrote. If the policy learns `in_place`, decisions wait while it learns.
 
     `holdout` assigns a share of the decisions, or of the units, to a control. `metrics`
     declares amounts besides the reward (`Metric`, or a dict by name), and

@@ -60,15 +60,15 @@ class OddsmithProvider(_Provider):  # type: ignore[misc,valid-type]
     """A provider for `openfeature.api.set_provider` that uses the service at `url`; see
     docs/howto/feature-flags.md.
 
-    A flag is a sticky experiment, and `targeting_key` is its unit. An evaluation is an
-    exposure: its decision counts once the client has received it. With `deferred` it
-    counts once an event is tracked. `track` sends a reward, `details.value` or 1, to
-    the decisions that this provider gave to the unit; for an event among `exposures` it
-    sends no reward and only marks them as shown. If the last evaluation of a flag for
-    the unit failed, the program showed its default, so `track` sends nothing. If
-    `events` are given, events with other names are ignored. Attributes of the details:
-    `flag` restricts the event to one flag, `key` identifies a part of a reward that is
-    summed.
+    A flag is a sticky experiment, and `targeting_key` is its unit. The decision of an
+    evaluation counts once the client has received it or, with `deferred`, once an event
+    is tracked. `track` sends a reward, `details.value` or 1, for the decisions that
+    this provider returned for the unit. For an event in `exposures`, it sends no reward
+    and only marks these decisions as shown. If the last evaluation of a flag for the
+    unit failed, the program showed its default, so `track` sends nothing. If `events`
+    are given, events with other names are ignored. The details of an event can have two
+    attributes: `flag` restricts the event to one flag, and `key` identifies a part of a
+    reward that is summed.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ class Metric:
 
     Amounts must be in [low, high], at most 1e100; others raise an error. With `cap` C,
     evaluation uses min(y, C) in place of y, because the mean of amounts without an
-    upper end has no confidence interval. `default` counts if no amount has come when
+    upper end has no confidence interval. `default` counts if there is no amount when
     the reward of the decision is settled.
 
     `better` is the direction of improvement. A guardrail has a `limit`: the largest

@@ -90,7 +90,7 @@ class GeneralizedThompsonSampling(MultiplicativeWeights):
 
     `prior` is N probabilities or a dict by expert name (None: uniform). `gamma` is a
     number or a schedule. `optimism` is Feel-Good's λ (docs/math 5.1). Two settings
-    follow a truth that drifts (5.9): `share` mixes the prior into the weights after
+    are for worlds that drift (5.9): `share` mixes the prior into the weights after
     each reward (fixed share), and `discount` d fades earlier rewards, w ← w^d p^(1-d),
     a memory of about 1 / (1 - d) rewards. With fixed experts, share = 0 and discount =
     1 the posterior does not depend on the order of rewards, even if experts make no

@@ -169,14 +169,15 @@ ESTIMATORS = (*_PLAIN, *_MODELLED)
 class Assessment:
     """Estimates and diagnostics of several targets on one log.
 
-    `answers` are by target and estimator, `differences` from the baseline by estimator
-    and target (unbiased estimators only, because biases do not cancel). `terms` are the
-    numbers behind the answers, and `diagnostics` those of each target. `served` is the
-    test that arms follow the logged propensities, or the reason why it is impossible.
-    For a log with slates, all of this refers to the mean over slots, each slate
-    counting once; `slots` contains the same for each slot (0: decisions outside
-    slates). `whole` contains the value of targets that fill whole slates, if requested.
-    Numbers are in the units of `scale`, log and terms in [0, 1].
+    `answers` has the estimates by target and estimator. `differences` has the
+    differences from the baseline by estimator and target, for unbiased estimators only,
+    because biases do not cancel. `terms` are the numbers whose means are the estimates,
+    and `diagnostics` are those of each target. `served` is the test that arms follow
+    the logged propensities, or the reason why it is impossible. For a log with slates,
+    all of this refers to the mean over slots, each slate counting once; `slots`
+    contains the same for each slot (0: decisions without slots). `whole` contains the
+    value of targets that fill whole slates, if requested. Estimates are in the units of
+    `scale`; log and terms are in [0, 1].
     """
 
     log: Log

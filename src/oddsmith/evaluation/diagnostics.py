@@ -63,13 +63,14 @@ class Diagnostics(NamedTuple):
     arms are logged, otherwise (Σw)²/Σw². `largest_share` is the share of all weight on
     one row: the heaviest row in T by the logged propensities, otherwise the heaviest
     drawn row. `missing` is the target's mean probability of arms that the logging
-    policy could not draw. The weights have the mean `mean_weight` ± `weight_error`,
-    which is 1 - `missing` if the propensities are right. `inflation` is an e-value
+    policy could not draw. The mean of the weights is `mean_weight` ± `weight_error`; it
+    should be 1 - `missing` if the propensities are right. `inflation` is an e-value
     against a mean of at most 1 (`bets`), and `deflation` one against a mean of at least
-    1 - `missing`; it is None if no bound on the weights is known, because only drawn
-    propensities are logged and no floor is given. `rounding` is the possible error of
-    the mean weight because propensities have few digits. If rows were decided together,
-    the `unit` of all this is the slate, or the decision if most stand alone.
+    1 - `missing`. `deflation` is None if no bound on the weights is known, because only
+    drawn propensities are logged and no floor is given. `rounding` is the possible
+    error of the mean weight because propensities have few digits. If rows were decided
+    together, the `unit` of all these numbers is the slate, or the decision if most
+    decisions have no slate.
     """
 
     n: int

@@ -4,14 +4,14 @@ predictions that return one term per row.
 With w = π(a)/p(a) of the drawn arm, q = predictions (T, K) of the mean rewards, and
 q(π) = Σ_a π(a) q(a):
 
-    ips          w r                            unbiased if the logger can draw
-                                                whatever the target draws
+    ips          w r                            unbiased if the logging policy can
+                                                draw all arms of the target
     snips        Σ w r / Σ w                    nearly unbiased, does not depend
                                                 on the scale of w
-    clipped_ips  min(w, M) r                    low
+    clipped_ips  min(w, M) r                    biased downwards
     dm           q(π)                           as good as the model
     dr           q(π) + w (r - q)               unbiased
-    switch_dr    q(π) + w 1[w ≤ τ] (r - q)      the model alone where weights are large
+    switch_dr    q(π) + w 1[w ≤ τ] (r - q)      only the model if the weight is large
     shrunk_dr    q(π) + λw/(w² + λ) (r - q)     optimistic shrinkage
 
 Rows without a reward are left out. Whether a reward is missing must not depend on its

@@ -118,8 +118,9 @@ class Terms:
     Columns, one number per row:
 
     * `weights`: importance weights π/p before clipping (None: not used).
-    * `missing`: the target's mass where the logger had none.
-    * `expected_squares`: E[w² | x] by the logged odds, where all are logged.
+    * `missing`: the target's probability of arms that the logging policy could not
+      draw.
+    * `expected_squares`: E[w² | x] by the logged propensities, if all are logged.
     * `ceiling`: the largest weight that the row could have had.
     * `rounding`: the error of the weight if propensities were rounded.
 
@@ -128,16 +129,17 @@ class Terms:
     `reach` the largest number that can multiply a reward, known before the rows (∞:
     unknown), and `setting` that of the shrinkage.
 
-    Flags: a `ratio` (snips) has terms around the ratio with the delta method's spread;
-    `modelled` terms contain a reward model; the predictions of `beforehand` terms, if
-    any, were made before the rows; the setting of `tuned` terms was chosen from the
-    same rows; `unbiased` means exactly unbiased or, for snips, nearly so.
+    Flags: the terms of a `ratio` (snips) are centred at the ratio, with the spread of
+    the delta method; `modelled` terms contain predictions of a reward model; the
+    predictions of `beforehand` terms, if any, were made before the rows; the setting of
+    `tuned` terms was chosen from the same rows; `unbiased` means exactly unbiased or,
+    for snips, nearly so.
 
     `parts` are the two sides of a difference. `extremes` returns the terms that rows
-    could have had (None: reward 0 or 1 itself). `whole` are the terms without
-    shrinkage, if a setting was chosen. `drawn` is present if only the drawn arms'
-    propensities are logged. With `slates`, intervals are of the slates' means, and
-    `unit` is the slate. `policy_rows` are those of terms w r, which paired bets
+    could have had (None: those with rewards 0 and 1). `whole` are the terms without
+    shrinkage, if a setting was chosen. `drawn` is set if only the drawn arms'
+    propensities are logged. With `slates`, intervals are for the mean over slates, and
+    `unit` is "slate". `policy_rows` are the rows of terms w r, which paired bets
     compare.
     """
 

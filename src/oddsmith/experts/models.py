@@ -56,8 +56,8 @@ class ModelExperts(Experts):
       * `arm_features="context"`: the context already has a row per arm, (…, K, d);
       * a dict of arm name: model, or a list of K models: each arm's model gets the
         context;
-      * else one model answers for all arms: K columns, by `classes_` where the model
-        has the arms as classes.
+      * otherwise one model predicts all arms in K columns, which `classes_` assigns to
+        arms if these are the classes of the model.
 
     Without `arms`, the arms are passed in each call. Each arm gets one row, [context,
     features of the arm], or a row of a data frame with the names of both, and the model
@@ -67,10 +67,10 @@ class ModelExperts(Experts):
     ties. `explain` names the experts whose predictions are at an end of the range. Each
     model is called once per batch (once per arm, if each arm has its own). Dicts and
     rows with names become a data frame. A model that was fitted on one gets exactly its
-    columns, in that order, with NaN for absent ones. If a column is absent and the arms
-    of the call have no column of the model, the call raises an error, because all rows
-    would be the same. `version` names the models' training run; a saved agent contains
-    it instead of the models.
+    columns, in that order, with NaN for absent ones. If a column is absent and no
+    feature of the arms is a column of the model, the call raises an error, because all
+    rows would be the same. `version` names the models' training run; a saved agent
+    contains it instead of the models.
 
     >>> class Fan:
     ...     def predict(self, X):

@@ -73,7 +73,7 @@ class RefittedExperts(Experts):
     A missing number stays NaN for models whose scikit-learn tags allow it. For others
     it is the mean of its column over the rows; a column without any number is 0 for all
     models. Learning adds a column for every number, category and missing value
-    (`contexts/columns.py`); a fit uses the columns of its time. Without `arms`, the
+    (`contexts/columns.py`); a fit uses the columns that exist then. Without `arms`, the
     arms are passed in each call: a model then predicts the reward from the numbers of
     the context and of the arm's features (encoded by `arm_schema`), and learns only
     from drawn arms. Predictions are clipped to `clip`; votes are computed before.

@@ -109,9 +109,9 @@ class CalibratedMixture(ByAdvice, OverExperts):
     member, the average, votes for the arm with the largest mean q of the calibrated
     predictions, with weights ∝ π_i exp(-L_i / 4). Its prior is `average`; the experts
     share the rest by `prior`. An expert without a prediction gets the loss of the
-    average. Neither sum may fall further behind the best member's than 12 in the
-    exponent, so that an expert can recover when models become outdated or worlds
-    change.
+    average. In the exponent, the term of either sum is never more than 12 below that of
+    the best member, so that an expert can recover when models become outdated or the
+    world changes.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = CalibratedMixture(GivenExperts(["cold", "warm"]), gamma=0.0)

@@ -84,23 +84,26 @@ def served_as_logged(
     """Test by betting whether a share ε of the arms was not drawn from the logged
     propensities.
 
-    Against H0, that the arm is drawn from the logged propensities p, the cause "it is
-    drawn from q" has the likelihood ratio
+    The hypothesis is that the arm a is drawn from the logged propensities p. Each bet
+    is about one cause, that is, other propensities q from which a share ε of the arms
+    could be drawn. In every row its money is multiplied by the likelihood ratio
 
         1 - ε + ε q(a) / p(a),
 
-    whose mean is at most 1 for every q that is known before the draw. The causes, if
-    all propensities are logged: an arm is forced or left out; the k-th likeliest arm is
-    forced; the previous arm, or an earlier random number, is used again; small
-    propensities or uniform exploration are not served; propensities are sharper,
-    flatter, older, or those of other arms than logged; and mixtures that are learnt
-    from earlier rows. With only the drawn arm's propensity, the test uses the causes
-    that need no more (docs/math, 6.4). Then `floor`, a lower bound of the propensity of
-    every eligible arm, adds the causes that arms or exploration are left out.
+    whose mean under the hypothesis is at most 1 for every q that is known before the
+    draw. If all propensities are logged, the causes are: an arm is forced or left out;
+    the k-th likeliest arm is forced; the previous arm, or an earlier random number, is
+    used again; small propensities or uniform exploration are not served; propensities
+    are sharper, flatter, older, or those of other arms than logged; and mixtures that
+    are learned from earlier rows. If only the drawn arm's propensity is logged, the
+    test uses the causes for which this is enough (docs/math, 6.4). Then `floor`, a
+    lower bound of the propensity of every eligible arm, adds the causes that arms or
+    exploration are left out.
 
-    ε = 0.03, 0.1, 0.3, 0.9. Most of the money is on bets from the first row, the rest
-    on bets that start 256, 512, … rows later. The wealth is a test supermartingale: a
-    correct log is caught with probability at most alpha, for any times of looking.
+    The values of ε are 0.03, 0.1, 0.3 and 0.9. Most of the money is on bets that start
+    at the first row, the rest on bets that start 256, 512, … rows later. The total
+    money is a test supermartingale: a correct log raises an alarm with probability at
+    most alpha, whenever and however often one looks.
 
     >>> rng = np.random.default_rng(0)
     >>> arm, odds = rng.integers(4, size=1000), np.full(1000, 0.25)

@@ -148,11 +148,12 @@ def mix_ridges(values: Array, variance: Array, models: Regressions) -> Belief:
     """Return means and standard deviations (…, K), mixed over ridges, from values (…,
     J, K, 2) and variances (…, K) in units of the noise.
 
-    Values are predictions of the reward and of a constant 1; the missing part of the
-    constant belongs to the start. The variances are those of the first ridge, which
-    smooths least, because a smooth world must not end the uncertainty. If that ridge is
-    the best, rewards are nearly deterministic and rare ones are not noise, so the noise
-    is set to its largest possible value.
+    The values are predictions of the reward and of a constant 1. If a ridge predicts
+    less than 1 for the constant, the start value makes up the difference. The variances
+    are those of the first ridge, which smooths least: with stronger smoothing, a smooth
+    world would leave no uncertainty. If that ridge is the best, rewards are nearly
+    deterministic and rare ones are not noise, so the noise is set to its largest
+    possible value.
 
         mean_j = value_j + start (1 - one_j)
         sd² = Σ_j weight_j (noise_j · variance + (mean_j - mean)²)

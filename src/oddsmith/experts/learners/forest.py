@@ -59,7 +59,7 @@ class ForestState(NamedTuple):
 @dataclass(frozen=True)
 class Forest:
     """Average over `trees` partitions of the contexts, of means and standard
-    deviations. Each tree is cut short where that fits the rewards better.
+    deviations. A branch of a tree is ignored if the rewards fit better without it.
 
     Nodes learn immediately. Rewards with less variance than Bernoulli rewards carry
     more information, and count as more Bernoulli trials. From 24 rewards on, trees are

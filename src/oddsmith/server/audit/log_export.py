@@ -63,12 +63,12 @@ def export(
     JSON lines or dsjson.
 
     Rewards are the values of the decisions as of the last event; NaN if a decision does
-    not count yet. The propensities of an incumbent's decision are the incumbent's.
-    Advice has a column for every expert of the roster; an expert that joined later has
-    no predictions before. If experts joined a policy whose votes cannot be weighed
-    again from the store, there is no advice. An arm that was added later was not
-    eligible before. With `contexts_only`, decisions with an erased context are left
-    out. Rows are in the order of the states of the decisions.
+    not count yet. For an incumbent's decision, the propensities are the incumbent's.
+    Advice has a column for every expert of the final list; it is NaN before the expert
+    joined. If experts joined and the votes of the policy cannot be weighed again from
+    the store, advice is left out. Arms were not eligible before they were added. With
+    `contexts_only`, decisions with an erased context are left out. Rows are ordered by
+    the states that made the decisions.
     """
     total = Exported()
 

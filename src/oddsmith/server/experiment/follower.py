@@ -100,17 +100,19 @@ class PositionWaiters:
 
 
 class Follower:
-    """Folds new events into the state, one task per experiment; decisions read `now`.
+    """Updates the state with new events, in one task per experiment. Decisions use the
+    state in `now`.
 
-    If a line rewrites history, the state is folded again, from the last state before
-    the change (in memory or a snapshot). Decisions use the old state until the new one
-    is complete. After a refold, the next one is delayed for as long as the last one
-    took, so that refolds take at most half of the time. Lines that rewrite history in
-    the meantime are folded together.
+    If a line changes an earlier event, such as a correction, the state is computed
+    again (a refold), starting from the last state before that event in memory or in a
+    snapshot. Decisions use the old state until the new one is complete. After a refold,
+    the next one is delayed for as long as the last one took, so that refolds take at
+    most half of the time. All such lines in the meantime are handled by one refold.
 
-    An expert is loaded before it joins. A reward is refused if an expert raises while
-    it learns. `learning` is the lock that is held while a state is updated in place. If
-    `torn`, a state may be half updated; it is never saved, and is restored.
+    An expert is loaded before it joins. A reward is rejected if an expert raises an
+    error while it learns. `learning` is the lock that is held while a state is updated
+    in place. If `torn`, the state may be half updated: it is never saved, and will be
+    restored.
     """
 
     def __init__(self, setup: ExperimentSetup, clock: Callable[[], float]) -> None:

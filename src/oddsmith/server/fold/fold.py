@@ -87,12 +87,13 @@ _log = logging.getLogger(__name__)
 class FoldState(NamedTuple):
     """The state after all events up to `position`, with its policy.
 
-    `refused` contains the positions of rewards that the policy has refused since the
-    start or snapshot. If only experts that learn refused a reward, the weights are
-    still updated with it, because `verify` computes them from the recorded log. If
-    `careful`, an expert has raised while learning, so states that are updated in place
-    are copied first. If `lenient`, contexts may be erased that no snapshot has learned;
-    experts that learn refuse those rewards. `sums` are statistics of the log, or None.
+    `refused` contains the positions of rewards that the policy has rejected since the
+    start or snapshot. If only experts that learn rejected a reward, the weights are
+    still updated with it, because `verify` computes them from the recorded log.
+    `careful` is true if an expert has raised an error while learning; then states that
+    are updated in place are copied first. `lenient` is true if contexts may be erased
+    before a snapshot has learned from them; then experts that learn reject these
+    rewards. `sums` are statistics of the log, or None.
     `secret` is the key of the digests of experts that join. `freezes` are the positions
     at which learning was frozen and continued.
     """
