@@ -22,7 +22,7 @@ OUTSIDE = {  # by path in the repository: on the site
     "benchmarks/BAKEOFF.md": "benchmarks/bakeoff.md",
     "benchmarks/BAKEOFF_SETS.md": "benchmarks/bakeoff-sets.md",
     "benchmarks/MATHEMATICS.md": "benchmarks/mathematics.md",
-    "benchmarks/RELIABILITY.md": "benchmarks/reliability.md",
+    "benchmarks/RELIABILITY.md": "reference/reliability.md",
 }
 _PICTURES = "benchmarks/figures"
 _ORIGINS = {there: here for here, there in OUTSIDE.items()}
