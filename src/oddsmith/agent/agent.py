@@ -270,14 +270,16 @@ class Agent:
             if isinstance(rewards, float):
                 state = self.policy.update(state, by_number, rewards)
                 self._state = check_state(self.policy, state)
-                self._trial.note_reward(decision, rewards)
+                if self._trial.is_kept:
+                    self._trial.note_reward(decision, rewards)
                 return
             if self.policy.in_place:
                 # Work on a copy: if a later row is invalid, the caller's state must not
                 # have changed.
                 state = deepcopy(state)
             self._state = fold(self.policy, state, by_number, rewards)
-            self._trial.note_rewards(decision, rewards)
+            if self._trial.is_kept:
+                self._trial.note_rewards(decision, rewards)
 
     def record(self, decision: Decision, *, metrics: Mapping[str, object]) -> None:
         """Record amounts of metrics of one decision, before or after its reward,
@@ -524,7 +526,10 @@ class Agent:
                 f"propensities of shape {shape}"
             )
         uniform = self._uniforms(step)
-        assigned = self._trial.assign(now.policy, odds, call, step, unit, slate)
+        trial = self._trial
+        assigned = None
+        if trial.is_kept or unit is not None:
+            assigned = trial.assign(now.policy, odds, call, step, unit, slate)
         if assigned is not None:
             odds = assigned.odds
         decision = draw(odds, context, uniform, eligible=call.mask, step=step)
@@ -532,7 +537,9 @@ class Agent:
         if assigned is not None:
             page = None if assigned.group is None else slate
             decision = assigned.record(decision, unit or page)
-        return self._trial.note(decision)
+        if trial.is_kept:
+            trial.note(decision)
+        return decision
 
     def _decide_rows(self, now: "_Current", call: Call, steps: Ints) -> Decision:
         """Return the decisions of a call for many rows."""
@@ -555,7 +562,9 @@ class Agent:
         decisions = call.name_arm(decisions, now.experts)
         if assigned is not None:
             decisions = assigned.record(decisions)
-        return self._trial.note(decisions)
+        if self._trial.is_kept:
+            self._trial.note(decisions)
+        return decisions
 
 
 class _Current(NamedTuple):

@@ -30,8 +30,8 @@ class Outcomes(NamedTuple):
 class Trial:
     """The holdout, the metrics and the recorded outcomes of an agent.
 
-    It does nothing if an agent has neither a holdout nor metrics. Outcomes are stored
-    by the step of their decision, under a separate lock.
+    It is not used if an agent has neither a holdout nor metrics (`is_kept`). Outcomes
+    are stored by the step of their decision, under a separate lock.
     """
 
     def __init__(
@@ -56,6 +56,8 @@ class Trial:
                 "control must be a policy that the agent can compute; decisions of "
                 "an incumbent are reported to a service, or logged by the caller"
             )
+        # whether decisions and outcomes are recorded
+        self.is_kept = holdout is not None or bool(self.metrics)
         self._run: HoldoutRun | None = None
         if holdout is not None:
             self._run = HoldoutRun(holdout, uniforms, clock)
@@ -63,11 +65,6 @@ class Trial:
         self._decisions: dict[int, Decision] = {}
         self._rewards: dict[int, float] = {}
         self._amounts: dict[int, dict[str, float]] = {}
-
-    @property
-    def is_kept(self) -> bool:
-        """Return whether decisions and outcomes are recorded."""
-        return self.holdout is not None or bool(self.metrics)
 
     def check_arms(self, arms: Any) -> None:
         """Raise if the control has other arms than the agent."""
@@ -125,27 +122,22 @@ class Trial:
         shares: Any = np.full(rows, share)
         return assigned._replace(share=shares)
 
-    def note(self, decision: Decision) -> Decision:
-        """Record decisions, and return them."""
-        if not self.is_kept:
-            return decision
+    def note(self, decision: Decision) -> None:
+        """Record decisions."""
         with self._lock:
             for one in _each(decision):
                 self._decisions[one.step] = one
-        return decision
 
     def note_reward(self, decision: Decision, reward: float) -> None:
         """Record the reward of a decision; only the first one counts."""
-        if self.is_kept:
-            with self._lock:
-                self._rewards.setdefault(decision.step, reward)
+        with self._lock:
+            self._rewards.setdefault(decision.step, reward)
 
     def note_rewards(self, decisions: Decision, rewards: Any) -> None:
         """Record the rewards of many decisions."""
-        if self.is_kept:
-            values = np.ravel(rewards).tolist()
-            for decision, reward in zip(_each(decisions), values, strict=True):
-                self.note_reward(decision, reward)
+        values = np.ravel(rewards).tolist()
+        for decision, reward in zip(_each(decisions), values, strict=True):
+            self.note_reward(decision, reward)
 
     def note_amounts(
         self,
