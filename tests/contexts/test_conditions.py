@@ -200,3 +200,12 @@ HOSTILE = [
 def test_hostile_texts_are_refused_or_evaluated(text: str) -> None:
     with contextlib.suppress(od.InvalidInput):
         assert parse_condition(text).holds({}) in (True, False)
+
+
+@pytest.mark.soak
+def test_ten_thousand_conditions() -> None:
+    """The long form of the comparison with the evaluator of this file."""
+    inner = test_conditions_mean_what_the_page_says.hypothesis.inner_test  # type: ignore[attr-defined]
+    settings(max_examples=10_000, deadline=None)(
+        given(TREES, CONTEXTS, FEATURES)(inner)
+    )()

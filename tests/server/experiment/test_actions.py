@@ -354,3 +354,41 @@ def test_frequencies_are_the_propensities(tmp_path: Path) -> None:
 
 def _refuse(*_: Any) -> Any:
     raise AssertionError("no expert may be called")
+
+
+def test_a_log_that_spans_changes_is_evaluated_without_bias(tmp_path: Path) -> None:
+    """The value of uniform choice, from 2,400 draws under four settings; a pause among
+    them is left out. Off by four standard errors in one of 10,000 runs."""
+    rewards = dict(zip(ARMS, (0.2, 0.5, 0.8), strict=True))
+    path = place(tmp_path, top=CONTROL)
+    truth: list[float] = []
+    with here(path) as served:
+        for change in (
+            {"action": "set", "gamma": 0.5},
+            {"action": "pause_arm", "arm": "tech"},
+            {"action": "pause"},
+            {"action": "resume"},
+            {"action": "set", "floors": 0.2, "gamma": 0.1},
+            {"action": "holdout", "share": 0.3},
+        ):
+            act(served, **change)
+            batch = [{"context": [0.4, 0.1]} for _ in range(480)]
+            answers = served.post("decide/batch", {"decisions": batch})["results"]
+            given = [
+                {"id": one["id"], "reward": rewards[one["arm"]]} for one in answers
+            ]
+            served.post("reward/batch", {"rewards": given})
+            if change["action"] != "pause":
+                free = [arm for arm, p in answers[0]["odds"].items() if p > 0]
+                truth += [float(np.mean([rewards[arm] for arm in free]))] * 480
+    with reading(path) as store:
+        counts = export(store, tmp_path / "log.parquet")
+    assert (counts.rows, counts.paused) == (2_400, 480)
+    log = od.read_log(tmp_path / "log.parquet")
+    assert log.propensities is not None
+    target = od.evaluation.uniform_target(log)
+    drawn = np.arange(len(log)), log.arm
+    terms = log.reward * target[drawn] / log.propensities[drawn]
+    error = terms.std() / np.sqrt(len(log))
+    assert abs(terms.mean() - np.mean(truth)) < 4 * error
+    assert error < 0.02

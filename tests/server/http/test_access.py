@@ -21,7 +21,7 @@ BODIES: dict[str, Any] = {
     if route.method == "POST"
 }
 CASES = [pytest.param(method, path, id=f"{method} {path}") for method, path in SCOPES]
-TABLE = {path: scopes for (_, path), scopes in SCOPES.items() if scopes}
+TABLE = {route: scopes for route, scopes in SCOPES.items() if scopes}
 
 
 class Guarded(Here):
@@ -148,7 +148,7 @@ def test_without_a_key_in_force_nothing_is_done(
 @pytest.mark.parametrize(("method", "path"), CASES)
 def test_scopes_and_experiments(guarded: Guarded, method: str, path: str) -> None:
     for scope in ALL_SCOPES:
-        allowed = path in OPEN or scope in TABLE[path]
+        allowed = path in OPEN or scope in TABLE[method, path]
         there = guarded.status(method, path, guarded.tokens[f"shop {scope}"], "shop")
         if path == "/v1/experiments":  # which are those that the key may read
             assert (there == 200) == allowed
@@ -184,7 +184,7 @@ def test_the_key_is_looked_at_before_the_body(
     wrong = [
         key
         for scope in ALL_SCOPES
-        if scope not in TABLE[path]
+        if scope not in TABLE[method, path]
         for key in (scope, f"shop {scope}")
     ]
     for tokens, status in (
@@ -223,7 +223,7 @@ def test_nothing_is_written_for_who_may_not(guarded: Guarded) -> None:
     before = store.head()
     for method, path in SCOPES:
         for key in ("read", "shop admin", "revoked"):
-            if "read" not in TABLE.get(path, {"read"}):
+            if "read" not in TABLE.get((method, path), {"read"}):
                 guarded.status(method, path, guarded.tokens[key])
     assert store.head() == before
 
