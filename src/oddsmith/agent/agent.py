@@ -3,7 +3,7 @@
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from pathlib import Path
@@ -12,11 +12,19 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from oddsmith.agent.advisers import match_advisers, signed_names
-from oddsmith.agent.call import Call, call_of, calls_of, check_record
+from oddsmith.agent.call import (
+    Call,
+    call_of,
+    calls_of,
+    check_record,
+    rows_without_barred,
+    without_barred,
+)
 from oddsmith.agent.roster_changes import policy_after
 from oddsmith.agent.slate import fill_slots, slate_of, slots_of
 from oddsmith.agent.trial import Outcomes, Trial
 from oddsmith.contexts.metrics import Metric
+from oddsmith.contexts.rules import Rule, check_rules
 from oddsmith.core.arrays import Ints, number
 from oddsmith.core.checks import check_odds, check_state
 from oddsmith.core.decision import Context, Decision, Odds, State, Step, check_rewards
@@ -57,7 +65,8 @@ class Agent:
     `holdout` assigns a share of the decisions, or of the units, to a control. `metrics`
     declares amounts besides the reward (`Metric`, or a dict by name), and
     `reward_weights` computes the reward from them. With any of these, an agent keeps
-    its decisions and their outcomes in memory, which `outcomes()` returns.
+    its decisions and their outcomes in memory, which `outcomes()` returns. `rules` make
+    arms not eligible in some contexts (`read_policy(path).rules`).
 
     >>> import oddsmith as od
     >>> experts = od.TableExperts(
@@ -87,6 +96,7 @@ class Agent:
         holdout: Holdout | None = None,
         metrics: Iterable[Metric] = (),
         reward_weights: Mapping[str, float] | None = None,
+        rules: Sequence[Rule] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         check_policy(policy)
@@ -106,6 +116,11 @@ class Agent:
         self._state: State = _checked_state(policy, state)
         self._trial = Trial(holdout, metrics, reward_weights, self._uniforms, clock)
         self._trial.check_arms(self.arms)
+        names = self.arms or policy.arms
+        if rules and names is None and not policy.takes_offers:
+            raise InvalidInput("arms must have names where there are rules; got none")
+        check_rules(rules, names)
+        self._rules = tuple(rules)
         self._experts = signed_names(policy.bank)
         # experts that joined since the start, with their shares; a share of 0 marks a
         # retired one
@@ -164,6 +179,7 @@ class Agent:
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
+            call = without_barred(call, self._rules)
             step = self._take(1)
             try:
                 return self._decide_one(now, call, context, step, unit)
@@ -195,7 +211,7 @@ class Agent:
         with self._reading:
             now = self._current()
             page = call_of(now.policy, now.arms, context, arms, eligible)
-            calls = slate_of(page, context, places)
+            calls = slate_of(page, context, places, self._restrict)
             first = self._take(len(calls))
             slate = str(first)
 
@@ -222,6 +238,10 @@ class Agent:
         with self._reading:
             now = self._current()
             calls = calls_of(now.policy, now.arms, contexts, arms, eligible)
+            calls = [
+                (places, rows_without_barred(call, self._rules))
+                for places, call in calls
+            ]
             n = sum(len(places) for places, _ in calls)
             first = self._take(n)
             try:
@@ -300,6 +320,7 @@ class Agent:
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
+            call = without_barred(call, self._rules)
             odds = self._odds(now, call, max(self._steps, 1))
         arm = odds.propensities.argmax(axis=-1)
         best = arm
@@ -331,6 +352,7 @@ class Agent:
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
+            call = without_barred(call, self._rules)
             parts = now.policy.explain(
                 now.state, call.question, eligible=call.mask, step=max(self._steps, 1)
             )
@@ -425,12 +447,13 @@ class Agent:
         holdout: Holdout | None = None,
         metrics: Iterable[Metric] = (),
         reward_weights: Mapping[str, float] | None = None,
+        rules: Sequence[Rule] = (),
     ) -> "Agent":
         """Return the agent that `save` wrote. `policy` is the policy with which the
         agent was created, or its last one.
 
         `experts` are the experts that joined after the agent was created, by name. The
-        file contains no holdout and no metrics: pass them again. Units keep their
+        file contains no holdout, metrics and rules: pass them again. Units keep their
         groups; days of a ramp are counted from the first decision after the load.
         """
         meta = saving.read_meta(Path(path))
@@ -449,11 +472,15 @@ class Agent:
                 holdout=holdout,
                 metrics=metrics,
                 reward_weights=reward_weights,
+                rules=rules,
             )
         agent._state = state
         agent._steps = meta["steps"]
         agent._changes = changes
         return agent
+
+    def _restrict(self, call: Call) -> Call:
+        return without_barred(call, self._rules)
 
     def _current(self) -> "_Current":
         """Return a consistent snapshot of policy, state and arms."""

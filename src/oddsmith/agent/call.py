@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from oddsmith.contexts.offers import make_offer
+from oddsmith.contexts.rules import Rule, barred_arms
 from oddsmith.contexts.values import single
 from oddsmith.core.arrays import Array, Bools
-from oddsmith.core.contexts import is_table, length, rows, short_repr
+from oddsmith.core.contexts import is_table, length, one, rows, short_repr
 from oddsmith.core.decision import Context, Decision
 from oddsmith.core.errors import InvalidInput, NoEligibleArm
 from oddsmith.core.names import Arms, OfferedArms, arm_names
@@ -18,11 +19,14 @@ from oddsmith.core.policy import Policy
 
 __all__ = [
     "Call",
+    "bar_arms",
     "call_of",
     "calls_of",
     "check_record",
     "check_takes_offers",
     "eligible_mask",
+    "rows_without_barred",
+    "without_barred",
 ]
 
 _NONE_LEFT = (
@@ -194,6 +198,54 @@ def _masks(
     for row, own in zip(names_by_row, given, strict=True):
         masks.append(eligible_mask(row, row if own is None else own))
     return masks
+
+
+def without_barred(call: Call, rules: Sequence[Rule]) -> Call:
+    """Return a call without the arms that rules bar; raise if none is left."""
+    if not rules:
+        return call
+    context = one(call.context)
+    return bar_arms(call, barred_arms(rules, context, call.names, call.features))
+
+
+def rows_without_barred(call: Call, rules: Sequence[Rule]) -> Call:
+    """Return a batch of calls, each without the arms that rules bar."""
+    if not rules:
+        return call
+    contexts = rows(call.context)
+    names = call.names
+    if not isinstance(call.question, OfferBatch):
+        names = [call.names] * len(contexts)
+    features = call.features
+    if features is None:
+        features = [None] * len(contexts)
+    masks = []
+    for place, context in enumerate(contexts):
+        mask = np.ones(len(names[place]), dtype=np.bool_)
+        if call.mask is not None:
+            mask = call.mask[place]
+        of_row = Call(context, context, mask, names[place], features[place])
+        free = without_barred(of_row, rules).mask
+        masks.append(mask if free is None else free)
+    return replace(call, mask=np.stack(masks))
+
+
+def bar_arms(call: Call, barred: Mapping[int, str]) -> Call:
+    """Return a call without arms, given by number with the reasons; raise if none is
+    left."""
+    if not barred:
+        return call
+    mask = np.ones(len(call.names), dtype=np.bool_)
+    if call.mask is not None:
+        mask = call.mask.copy()
+    mask[list(barred)] = False
+    if not mask.any():
+        reasons = [f"{call.names[place]} ({why})" for place, why in barred.items()]
+        raise NoEligibleArm(
+            "at least one arm must be eligible; got none: not eligible are "
+            f"{', '.join(reasons[:8])}"
+        )
+    return replace(call, mask=mask)
 
 
 def check_record(decision: Decision) -> None:

@@ -5,15 +5,12 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
-import numpy as np
-
-from oddsmith.agent.call import Call
+from oddsmith.agent.call import Call, bar_arms
 from oddsmith.contexts.rules import Rule, barred_arms
 from oddsmith.core.arrays import Array
 from oddsmith.core.decision import Step
-from oddsmith.core.errors import NoEligibleArm, StoreFailed
+from oddsmith.core.errors import StoreFailed
 from oddsmith.policies.control import Control
 from oddsmith.server.experiment.assignment import Assigner
 from oddsmith.server.experiment.clock import Clock
@@ -114,19 +111,7 @@ class Operator:
         for place, arm in enumerate(call.names):
             if arm in self.controls.paused_arms:
                 barred[place] = PAUSED_ARM
-        if not barred:
-            return call, barred
-        mask = np.ones(len(call.names), dtype=np.bool_)
-        if call.mask is not None:
-            mask = call.mask.copy()
-        mask[list(barred)] = False
-        if not mask.any():
-            reasons = [f"{call.names[place]} ({why})" for place, why in barred.items()]
-            raise NoEligibleArm(
-                "at least one arm must be eligible; got none: not eligible are "
-                f"{', '.join(reasons[:8])}"
-            )
-        return replace(call, mask=mask), barred
+        return bar_arms(call, barred), barred
 
     def restrict(self, call: Call) -> Call:
         """Return a call without the arms that are paused or that a rule excludes."""
