@@ -118,7 +118,9 @@ class Experiment:
     def now(self) -> Now:
         """The state that decisions use, with the bounds and exploration that operators
         have set."""
-        return self.operator.now
+        if self.operator.changes_policy:
+            return self.operator.now
+        return self.follower.now
 
     @property
     def has_units(self) -> bool:

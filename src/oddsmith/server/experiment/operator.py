@@ -92,8 +92,6 @@ class Operator:
         """The state for decisions, with the bounds and the exploration that operators
         have set."""
         now = self._follower.now
-        if not self._changes_policy:
-            return now
         if now is self._seen and self._shown is not None:
             return self._shown
         policy = self.controls.policy(now.policy, now.arms)
@@ -177,7 +175,7 @@ class Operator:
         """Use these restrictions for decisions from now on."""
         self.controls = controls
         self._seen = None
-        self._changes_policy = controls.changes_policy
+        self.changes_policy = controls.changes_policy
         self.bars_arms = bool(self._rules or controls.paused_arms)
         self.serves_control = controls.serves_control or self.is_killed_here
         design = self._setup.file.design
