@@ -263,32 +263,28 @@ def _ratio_record(check: SampleRatio | None) -> dict[str, Any] | None:
 
 def _result_record(one: MetricResult, per_day: float | None = None) -> dict[str, Any]:
     """Return one result as JSON."""
+    metric = one.metric
     month = _per_month(one, per_day)
-    return {
-        "metric": one.metric.name,
-        "role": one.metric.role,
-        "better": one.metric.better,
-        "unit": one.metric.display_unit,
-        "cap": one.metric.cap,
-        "target": one.target,
-        "control": one.control,
-        "rows": one.rows,
-        "target_value": _finite(one.target_value),
-        "control_value": _finite(one.control_value),
-        "difference": _effect(one.difference),
-        "lift": _effect(one.lift),
-        "per_month": None if month is None else _effect(month),
-        "level": one.level,
-        "interval": one.interval,
-        "outcome": one.outcome,
-        "limit": one.metric.limit,
-        "within_limit": one.is_within_limit,
-        "beyond_limit": one.is_beyond_limit,
-        "refused": one.refused,
-        "clipped_share": one.clipped_share,
-        "uncapped_difference": _finite(one.uncapped_difference),
-        "excluded_rows": one.excluded_rows,
+    record: dict[str, Any] = {
+        "metric": metric.name,
+        "role": metric.role,
+        "better": metric.better,
+        "unit": metric.display_unit,
+        "cap": metric.cap,
+        "limit": metric.limit,
     }
+    for name in ("target", "control", "rows", "excluded_rows", "level", "interval"):
+        record[name] = getattr(one, name)
+    for name in ("outcome", "refused", "clipped_share"):
+        record[name] = getattr(one, name)
+    for name in ("target_value", "control_value", "uncapped_difference"):
+        record[name] = _finite(getattr(one, name))
+    for name in ("difference", "lift"):
+        record[name] = _effect(getattr(one, name))
+    record["per_month"] = None if month is None else _effect(month)
+    record["within_limit"] = one.is_within_limit
+    record["beyond_limit"] = one.is_beyond_limit
+    return record
 
 
 def _effect(effect: Effect) -> dict[str, float | None]:
