@@ -392,3 +392,21 @@ def test_a_log_that_spans_changes_is_evaluated_without_bias(tmp_path: Path) -> N
     error = terms.std() / np.sqrt(len(log))
     assert abs(terms.mean() - np.mean(truth)) < 4 * error
     assert error < 0.02
+
+
+def test_what_callers_report_in_a_pause_is_kept(tmp_path: Path) -> None:
+    """A client's fallback, sent as an incumbent's choice, teaches nothing."""
+    path = place(tmp_path, top=CONTROL)
+    with here(path) as served:
+        act(served, "pause")
+        served.decide(
+            "v1", incumbent="tech", incumbent_odds={"tech": 0.5, "sports": 0.5}
+        )
+        served.reward("v1", 1.0)
+        record = served.get("/v1/decisions/v1")
+        assert (record["arm"], record["propensity"]) == ("tech", 0.5)
+        assert (record["shadow"], record["paused"]) == (True, True)
+        assert served.state().learnt == 0
+        marks = served.get("/v1/posterior/history")["marks"]
+        assert [mark["kind"] for mark in marks] == ["pause"]
+    check(path)

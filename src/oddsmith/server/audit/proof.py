@@ -316,6 +316,8 @@ def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
 def _check_draw(visit: Visit, draws: Draws) -> CheckResult:
     if visit.decision is None:
         return _damaged(visit.why)
+    if is_paused(visit) and visit.evidence.shadow:
+        return Untested(INCUMBENT, excused=True)
     try:
         return draws.check(visit.line, visit.decision, visit.evidence)
     except UNREADABLE as error:

@@ -104,7 +104,7 @@ export function drawFollow(state) {
   const rows = weights(shown);
   if (!chart || !place.contains(chart.element)) begin(place, state);
   put(place.querySelector(".says"), sentence(history, posterior, rows));
-  const words = ({ kind, name }) => (kind === "correction" ? kind : `${kind.replace("expert ", "")}: ${name}`);
+  const words = ({ kind, name }) => (kind === "correction" || !name ? kind : `${kind.replace("expert ", "")}: ${name}`);
   chart.show({
     t: shown.t, ends: shown.t, edges: [begun < last ? begun : begun - 60, last], layers: layers(rows), y: AXES[log],
     marks: history.marks.filter(({ t }) => t >= begun).slice(-6).map((mark) => ({ t: mark.t, name: words(mark) })),

@@ -1,5 +1,6 @@
 """Sums: all statistics that are folded together with the state."""
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -212,6 +213,8 @@ class Sums:
             kind = "arms added"
             name = ", ".join(arm for arm in arms if arm not in known)
             self.named.become(arms)
+        if line.kind == "action":
+            kind, name = _action_of(line)
         mark = Mark(line.position, line.time, kind, name, line.value)
         self._fold("history", line.position, self.history.mark, mark)
 
@@ -273,6 +276,12 @@ _PARTS: dict[str, Any] = {
     "differences": Differences,
     "guards": Guards,
 }
+
+
+def _action_of(line: Line) -> tuple[str, str]:
+    """Return the name of an action, and its arm; empty for other actions."""
+    fields: dict[str, Any] = json.loads(line.body or "")
+    return fields["action"], fields["value"].get("arm", "")
 
 
 def _reason(error: Exception) -> str:

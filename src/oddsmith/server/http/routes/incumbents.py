@@ -54,10 +54,9 @@ def by_incumbent(
 ) -> Decision:
     """Turn a decision of our policy into one of the incumbent: the incumbent's arm and
     propensities, and our advice for that arm."""
-    advice = None
-    if ours.advice is not None:
-        advice = ours.advice[:, arm].astype(np.float64)
+    decision = decision._replace(arm=arm, propensities=odds)
+    if ours.advice is None:
+        return decision
+    advice = ours.advice[:, arm].astype(np.float64)
     completed = policy.complete(ours._replace(propensities=odds))
-    return decision._replace(
-        arm=arm, propensities=odds, advice=advice, bonus=completed.bonus
-    )
+    return decision._replace(advice=advice, bonus=completed.bonus)
