@@ -160,7 +160,7 @@ def test_the_answer_comes_first_then_the_picture_then_the_table(
     places = [
         printed.index(part)
         for part in (
-            "0 is the logger",
+            "0 is the logging policy",
             "\ndifference ",
             "\ntarget ",
             "the log is exact",

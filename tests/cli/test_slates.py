@@ -70,7 +70,7 @@ def test_the_text_says_which_value_it_is(
     page = (tmp_path / "report" / "index.html").read_text()
     for sentence in (
         "means over the slots of 800 slates of 3 slots",
-        "draws from what the logger left there",
+        "draws from what the logging policy left there",
     ):
         assert sentence in told
         assert sentence in page

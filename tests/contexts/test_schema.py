@@ -159,7 +159,7 @@ def test_what_is_no_useful_number_is_missing(value: Any) -> None:
         ),
         (
             lambda: Schema(categories=("a",), values={"a": []}),
-            "values of 'a' must be distinct, at least one",
+            "values of 'a' must be at least one, all distinct",
         ),
         (
             lambda: Schema(categories=("a",), values={"a": [1, 1.0]}),

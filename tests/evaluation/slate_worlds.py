@@ -48,7 +48,7 @@ def mingled(order: tuple[int, ...]) -> Table:
 
 
 def slot_values(rewards: Callable[[tuple[int, ...]], Table]) -> Table:
-    """The value (3,) of a slot that the target draws, all others drawn by the logger:
+    """The value (3,) of a slot that the target draws, all others drawn by the logging policy:
     by enumeration."""
     drawn = [
         [TARGET if slot == own else LOGGER for slot in range(SLOTS)]
@@ -95,6 +95,6 @@ def slate_log(
 
 
 def drawn_orders(rng: np.random.Generator, n: int) -> list[tuple[int, ...]]:
-    """Orders as the logger draws them."""
+    """Orders as the logging policy draws them."""
     chances = [chance([LOGGER] * SLOTS, order) for order in ORDERS]
     return [ORDERS[i] for i in rng.choice(len(ORDERS), n, p=chances)]

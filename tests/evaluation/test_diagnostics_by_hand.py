@@ -106,7 +106,7 @@ def test_rules_at_their_borders(interval: str) -> None:
     cases: dict[str, tuple[Diagnostics, str, bool]] = {
         "overlap": (
             FINE._replace(missing=0.015),
-            f"1.50% {share} the logger could not draw; allowed 0",
+            f"1.50% {share} the logging policy could not draw; allowed 0",
             True,
         ),
         "ess": (
@@ -170,7 +170,7 @@ def test_the_sentences_of_bounds_that_hold_for_any_tail() -> None:
     )
     unknown = half._replace(deflation=None)
     assert broken_rules(unknown, "anytime")["weight"] == (
-        f"the mean weight is 0.4 ± 0.02, {cause}; if the logger hardly ever drew what "
+        f"the mean weight is 0.4 ± 0.02, {cause}; if the logging policy hardly ever drew what "
         "the target draws, give floor, or log the odds of all arms"
     )
     # 100 effective rows and a share of 5 % are enough; 4 errors are allowed

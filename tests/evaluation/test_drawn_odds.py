@@ -19,7 +19,7 @@ Log: Any = od.Log  # which takes lists, too
 def log_with_a_corner(
     seed: int, share: float, steps: int = 1000
 ) -> tuple[od.Log, np.ndarray, np.ndarray]:
-    """In a corner of contexts the logger all but always draws arm 0; elsewhere it draws
+    """In a corner of contexts the logging policy all but always draws arm 0; elsewhere it draws
     all six alike.
 
     Both targets draw arm 1 elsewhere; in the corner the first draws arm 0, the second

@@ -15,7 +15,7 @@ SHORT, FRESH = 600, 120
 
 
 def difference(n: int, seed: int) -> Estimate:
-    """What the target earns more than the logger, from n fresh rows."""
+    """What the target earns more than the logging policy, from n fresh rows."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(2, size=n)
     arm = (rng.random(n)[:, None] > ODDS[kind].cumsum(axis=1)).sum(axis=1)

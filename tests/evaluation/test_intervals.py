@@ -158,7 +158,7 @@ def test_differences_are_paired() -> None:
     }
     found = ev.compare(terms, baseline="today", interval="normal")
     assert set(found.differences) == {"new", "same"}
-    # the logger's own weights are 1, in every row that there could be
+    # the logging policy's own weights are 1, in every row that there could be
     same = found.differences["same"]
     assert (same.value, same.low, same.high) == (0, 0, 0)
     apart = terms["new"].values - terms["today"].values

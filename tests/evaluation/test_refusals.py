@@ -224,7 +224,7 @@ def test_the_model_alone_is_never_unbiased() -> None:
 
 
 def test_weights_that_were_never_drawn_count() -> None:
-    """The target would draw an arm in 1 of 10 rows that the logger drew in 1 of 1,000:
+    """The target would draw an arm in 1 of 10 rows that the logging policy drew in 1 of 1,000:
     300 rows saw it never."""
     odds = np.tile([[0.999, 0.001]], (300, 1))
     unseen = Log(arm=np.zeros(300, int), reward=[0, 1, 1] * 100, propensities=odds)

@@ -41,7 +41,7 @@ def all_orders(rewards: Any) -> tuple[od.Log, Any]:
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_ips_of_a_slot_is_unbiased_over_all_orders(world: str) -> None:
-    """For the slot drawn by the target, all others by the logger: also where rewards
+    """For the slot drawn by the target, all others by the logging policy: also where rewards
     hang on slots behind it."""
     log, target = all_orders(WORLDS[world])
     truth = slot_values(WORLDS[world])

@@ -73,7 +73,7 @@ def saying(found: Assessment, *spans: tuple[float, float, float]) -> Assessment:
 def test_better() -> None:
     found = saying(assessed("b"), (0.0284, 0.018, 0.038))
     expected = (
-        "b earns 0.028 more per decision than the logger, [0.018, 0.038] (95 % beta "
+        "b earns 0.028 more per decision than the logging policy, [0.018, 0.038] (95 % beta "
         "interval, snips)."
     )
     assert verdict(found).sentences == (expected,)
@@ -82,7 +82,7 @@ def test_better() -> None:
 def test_worse_is_less_with_the_ends_turned_round() -> None:
     found = saying(assessed("a", level=0.9), (-0.0284, -0.038, -0.018))
     expected = (
-        "a earns 0.028 less per decision than the logger, [0.018, 0.038] (90 % beta "
+        "a earns 0.028 less per decision than the logging policy, [0.018, 0.038] (90 % beta "
         "interval, snips)."
     )
     assert str(verdict(found)) == expected
@@ -93,7 +93,7 @@ def test_no_difference_is_shown_and_how_many_decisions_would(value: float) -> No
     said = str(verdict(saying(assessed("b"), (value, value - 0.010, value + 0.010))))
     word = "more" if value > 0 else "less"
     assert said.startswith(
-        f"No difference is shown between b and the logger: 0.004 {word} per decision, ["
+        f"No difference is shown between b and the logging policy: 0.004 {word} per decision, ["
     )
     total = 900 * (2.5 * (1.95996 + 0.84162) / 1.95996) ** 2
     assert (
@@ -165,11 +165,11 @@ def test_several_targets_the_highest_first_the_refused_last() -> None:
     refused: Any = {"snips": "there is no overlap", "ips": "there is no overlap"}
     said = verdict(replace(found, answers={"lost": refused, **found.answers})).sentences
     assert said[0].startswith(
-        "b, the highest of 3, earns 0.100 more per decision than the logger, [0.050, "
+        "b, the highest of 3, earns 0.100 more per decision than the logging policy, [0.050, "
         "0.150] (95 %"
     )
     assert "beta intervals for all 3 together, snips)" in said[0]
-    assert said[1].startswith("No difference is shown between c and the logger")
+    assert said[1].startswith("No difference is shown between c and the logging policy")
     assert said[2].startswith("a earns 0.20 less per decision")
     assert said[3] == "No answer for lost: there is no overlap."
 
@@ -208,7 +208,7 @@ def test_without_propensities_a_model_alone_is_no_answer() -> None:
     said = verdict(assessed("uniform", log=log(known=False), model=True))
     assert said.estimator is None
     assert str(said).startswith(
-        "No answer for uniform: importance weights need the logged odds"
+        "No answer for uniform: importance weights need the logged propensity"
     )
     assert said.picture == ""
 
@@ -252,7 +252,7 @@ def test_a_difference_that_is_refused_leaves_the_value_and_says_why() -> None:
     none: Any = {name: {"b": "the widths are not known"} for name in found.differences}
     said = str(verdict(replace(found, differences=none)))
     assert said.endswith(
-        "; there is no interval for its difference from the logger: the widths are not "
+        "; there is no interval for its difference from the logging policy: the widths are not "
         "known."
     )
 
@@ -280,7 +280,7 @@ def test_a_target_that_draws_as_the_logger_does_is_not_told_apart_by_chance(
     for seed in range(20):
         said = str(verdict(assessed("uniform", log=log(seed=seed), **settings)))
         assert (
-            "uniform draws as the logger does, so there is no difference to show: "
+            "uniform draws as the logging policy does, so there is no difference to show: "
             "uniform earns 0."
         ) in said
 
@@ -290,7 +290,7 @@ def test_the_picture_shows_the_differences_around_the_baseline() -> None:
         saying(assessed("a", "b"), (-0.2, -0.3, -0.1), (0.1, 0.05, 0.15))
     ).picture.splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["b", "a"]
-    zero = lines[3].index("0 is the logger")
+    zero = lines[3].index("0 is the logging policy")
     assert lines[1].index("|") > zero > lines[2].rindex("|")
 
 

@@ -36,7 +36,7 @@ def told(log: od.Log) -> str:
 
 def test_the_refusal_says_which_rows_cause_it() -> None:
     assert told(log_with_fallbacks(1)) == (
-        "No answer for uniform: 0.24% of the target's mass is on arms the logger could "
+        "No answer for uniform: 0.24% of the target's mass is on arms the logging policy could "
         "not draw; allowed 0 (rule overlap), all of it in 1 of 205 rows, in which one "
         "arm had all odds though others were eligible: nothing was drawn there, as "
         "where an incumbent or a client's fallback decides. Next: leave such rows out "
@@ -44,7 +44,7 @@ def test_the_refusal_says_which_rows_cause_it() -> None:
     )
     assert "all of it in 7 of 205 rows" in told(log_with_fallbacks(7))
     # nothing would be left
-    assert "let the logger draw every arm" in told(log_with_fallbacks(205))
+    assert "let the logging policy draw every arm" in told(log_with_fallbacks(205))
 
 
 def test_a_logger_that_leaves_arms_out_elsewhere_is_told_so() -> None:
@@ -52,7 +52,7 @@ def test_a_logger_that_leaves_arms_out_elsewhere_is_told_so() -> None:
     odds[0] = 1.0, 0.0, 0.0
     log = Made(arm=[0, 1] * 100, reward=[1, 0] * 100, propensities=odds)
     assert (
-        "let the logger draw every arm the target draws (gamma or floors above 0)"
+        "let the logging policy draw every arm the target draws (gamma or floors above 0)"
         in told(log)
     )
 

@@ -247,7 +247,7 @@ def _checked_values(
     try:
         lists = {name: list(values) for name, values in dict(given).items()}
         if any(isinstance(values, str) for values in dict(given).values()):
-            raise TypeError("a text is no list of values")
+            raise TypeError("a text is not a list of values")
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             "values must be a list for each category, by its name; got "
@@ -264,7 +264,8 @@ def _checked_values(
         texts[name] = tuple(text for text in known if text is not None)
         if not texts[name] or len(set(texts[name])) < len(values):
             raise InvalidInput(
-                f"values of {name!r:.60} must be distinct, at least one, none missing; "
+                f"values of {name!r:.60} must be at least one, all distinct and none "
+                "missing; "
                 f"got {short_repr(values)}"
             )
     return tuple((name, texts[name]) for name in categories if name in texts)

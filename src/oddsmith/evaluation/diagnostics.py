@@ -206,7 +206,8 @@ def broken_rules(one: Diagnostics, interval: str) -> dict[str, str]:
     why: dict[str, str] = {}
     if one.missing > MISSING:
         why["overlap"] = (
-            f"{one.missing:.2%} of the target's mass is on arms the logger could not "
+            f"{one.missing:.2%} of the target's mass is on arms the logging policy "
+            "could not "
             "draw; allowed 0"
         )
     if asymptotic and one.ess < ESS:
@@ -289,7 +290,8 @@ def _proven_off(one: Diagnostics) -> str:
             return ""
         mean = f"{one.mean_weight:.4g} ± {one.weight_error:.2g}"
         return (
-            f"the mean weight is {mean}, {cause}; if the logger hardly ever drew what "
+            f"the mean weight is {mean}, {cause}; if the logging policy hardly ever "
+            "drew what "
             "the target draws, give floor, or log the odds of all arms"
         )
     if one.deflation >= EVIDENCE:

@@ -90,7 +90,8 @@ class ExplorationPlan:
         needed = self.variance(gamma) * rows_by_variance
         if needed == inf:
             raise Infeasible(
-                "no number of decisions is enough for arms that the logger never "
+                "no number of decisions is enough for arms that the logging policy "
+                "never "
                 "draws; got gamma 0"
             )
         return max(1, ceil(needed - 1e-9))

@@ -72,7 +72,7 @@ def summary(found: Assessment) -> list[str]:
     rows = f"{len(log):,} rows over {arms}, {rewards:,} with a reward"
     return [
         f"{rows}; the log is {log.kind}: {KINDS[log.kind]}.",
-        f"The logger itself: {value}.",
+        f"The logging policy itself: {value}.",
         f"Served as logged: {served}",
     ]
 
@@ -323,7 +323,7 @@ def _values_figure(found: Assessment) -> Figure:
     panel.set_xlabel("value, mean reward")
     caption = (
         "Each estimator's value with its interval (dotted: its bias is not counted). "
-        "Dashed: the logger."
+        "Dashed: the logging policy."
     )
     return Figure(svg(figure), caption)
 
@@ -422,12 +422,12 @@ def _overlap_figure(found: Assessment) -> Figure:
         means[name] = _by_arm(log, np.atleast_2d(odds))
     if log.propensities is not None:
         own = _by_arm(log, log.propensities)
-        own_label = "the logger's odds"
+        own_label = "the logging policy's odds"
     else:  # without names, arms are numbered by their position in the row
         width = max(np.shape(odds)[-1] for odds in found.targets.values())
         drawn = np.arange(width) == log.arm[:, None]
         own = _by_arm(log, drawn)
-        own_label = "the logger's draws"
+        own_label = "the logging policy's draws"
     distances = [np.abs(mean - own) for mean in means.values()]
     apart = np.max(distances, axis=0)
     farthest = np.argsort(-apart, kind="stable")[:_ARMS]

@@ -10,7 +10,8 @@ from oddsmith.files.reports.page import Table
 __all__ = ["slate_notes", "slots_table"]
 
 _ESTIMAND = (
-    "In a slot the target draws from what the logger left there, and the logger draws "
+    "In a slot the target draws from what the logging policy left there, and the "
+    "logging policy draws "
     "all others: what one slot earns, not what the target would earn in all of them at "
     "once."
 )
@@ -100,7 +101,8 @@ def slots_table(found: Assessment) -> Table:
         "high",
     )
     caption = (
-        "The value of each slot, drawn by the target from what the logger left there "
+        "The value of each slot, drawn by the target from what the logging policy left "
+        "there "
         f"({estimator})"
     )
     return Table(headers, tuple(rows), caption)

@@ -273,7 +273,8 @@ class Terms:
         if limit == np.inf:
             raise InvalidInput(
                 f"this interval of {self.name} needs the range of its terms: give "
-                "floor, the smallest propensity the logger can give (gamma / K), or "
+                "floor, the smallest propensity the logging policy can give (gamma / "
+                "K), or "
                 "clip at a chosen threshold; got neither"
             )
         if self.modelled:

@@ -36,10 +36,11 @@ _POWER = 0.8
 _FAR = 100
 _NEXT = {
     "overlap": (
-        "let the logger draw every arm the target draws (gamma or floors above 0), or "
+        "let the logging policy draw every arm the target draws (gamma or floors above "
+        "0), or "
         "ask for another target"
     ),
-    "share": "log more decisions, or ask for a target nearer to the logger",
+    "share": "log more decisions, or ask for a target nearer to the logging policy",
     "weight": "check that the logged odds are those the arms were drawn with",
     "digits": "log the propensities with all their digits",
     "constant": (
@@ -73,8 +74,8 @@ def verdict(found: Assessment) -> Verdict:
     ...     arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400
     ... )
     >>> print(verdict(assess(log, {"mostly 0": [0.9, 0.1]})))
-    mostly 0 earns 0.300 more per decision than the logger, [0.242, 0.339] (95 % beta
-    interval, snips).
+    mostly 0 earns 0.300 more per decision than the logging policy, [0.242, 0.339] (95 %
+    beta interval, snips).
     """
     estimator = _estimator(found)
     own_answers = {}
@@ -334,7 +335,7 @@ def next_step(one: Estimate) -> str:
     more = _about(beside.n * factor)
     return (
         f"log about {more} more {_units(one)} like these for any answer, and more for "
-        "a narrow one, or ask for a target nearer to the logger"
+        "a narrow one, or ask for a target nearer to the logging policy"
     )
 
 
@@ -400,7 +401,7 @@ def _span(one: Estimate) -> Span:
 def target_name(name: str) -> str:
     """Return the name of a target for a sentence."""
     if name == LOGGED:
-        return "the logger"
+        return "the logging policy"
     return name
 
 

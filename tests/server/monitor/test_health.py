@@ -104,7 +104,7 @@ def test_the_switch_is_safe_once_the_policy_is_above_the_incumbent(
         served.state()
         found = served.get("/v1/checks")["switch"]
         assert found["ready"] is False
-        assert "is on arms the logger could not draw" in found["sentence"]
+        assert "is on arms the logging policy could not draw" in found["sentence"]
         assert "incumbent_odds" in found["sentence"]
 
 

@@ -53,7 +53,7 @@ def test_where_the_incumbent_has_one_arm_nothing_is_said_about_others(
         }
         assert set(refused) == {"policy", "uniform", arms[0], arms[2]}
         assert (
-            "25.00% of the target's mass is on arms the logger could not draw"
+            "25.00% of the target's mass is on arms the logging policy could not draw"
             in refused[arms[0]]
         )
         assert served.get("/v1/checks")["served_as_logged"]["word"] == "well"

@@ -273,7 +273,7 @@ def test_the_command(
     assert str(backup.name) in said
     assert backup.stat().st_mode & 0o777 == 0o600
     assert main(["doctor", str(backup)]) == 3
-    assert "oddsmith upgrade STORE brings it there" in capsys.readouterr().out
+    assert "oddsmith upgrade STORE converts it" in capsys.readouterr().out
     assert main(["upgrade", str(backup), "--no-backup"]) == 0
     with SQLiteReader(backup) as reader:
         assert reader.backup is not None

@@ -67,12 +67,12 @@ def compared(
 
     >>> compared(
     ...     "new.toml",
-    ...     "the logger",
+    ...     "the logging policy",
     ...     Span(0.028, 0.018, 0.038),
     ...     "95 % normal interval, dr",
     ... )
-    'new.toml earns 0.028 more per decision than the logger, [0.018, 0.038] (95 % normal
-    interval, dr)'
+    'new.toml earns 0.028 more per decision than the logging policy, [0.018, 0.038] (95
+    % normal interval, dr)'
     """
     word = "less" if span.value < 0 else "more"
     size = f"{abs(span.value):.{digits(span)}f} {word} {unit}"
@@ -97,13 +97,13 @@ def chart(
     >>> print(
     ...     chart(
     ...         [("new", Span(0.3, 0.2, 0.4)), ("old", Span(0.0, -0.1, 0.1))],
-    ...         zero="the logger",
+    ...         zero="the logging policy",
     ...     )
     ... )
          -0.100                                      0.400
     new            :                  |--------o---------|
     old  |---------o--------|
-                   0 is the logger
+                   0 is the logging policy
     """
     ends = [0.0] if zero else []
     for _, span in bars:

@@ -130,7 +130,7 @@ def check_format(where: object, got: str | None) -> None:
     if steps_from(str(got)):
         raise BadFile(
             f"{where} must be of format {FORMAT!r}; got {got!r}: oddsmith upgrade "
-            "STORE brings it there"
+            "STORE converts it"
         )
     if number_of(got) > number_of(FORMAT):
         raise BadFile(

@@ -126,8 +126,8 @@ def _outcomes(
     if message.reward is not UNSET:
         if message.key and experiment.settings.rule != "sum":
             raise InvalidInput(
-                "key must be left out where the first reward counts (reward_rule = "
-                "'sum' adds parts up)"
+                "key must be left out, because only the first reward counts "
+                "(reward_rule = 'sum' adds parts up)"
             )
         value = _scaled_reward(experiment, message.reward)
         events.append(Reward(message.id, value, now, message.key, sender))
