@@ -119,10 +119,11 @@ def _cautions(found: Assessment, *, compares: bool) -> str:
     """Return warnings to read before the first sentence: rewards that are all equal, or
     arms that do not follow the logged propensities."""
     equal = ""
-    rewards = found.scale.value(found.log.rewarded().reward)
+    rewards = found.log.rewarded().reward
     if compares and rewards.min() == rewards.max():
+        reward = found.scale.value(float(rewards[0]))
         equal = (
-            f"All {len(rewards):,} rewards are {rewards[0]:g}, which tells no target "
+            f"All {len(rewards):,} rewards are {reward:g}, which tells no target "
             "from another: "
         )
     served = found.served
