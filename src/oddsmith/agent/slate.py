@@ -107,7 +107,7 @@ def slate_of(
     restrict: Callable[[Call], Call] | None = None,
 ) -> list[Call]:
     """Return the call of each slot: its own context, made from the caller's, and the
-    mask of arms that it may show, without those that `restrict` rules out.
+    mask of the arms that it may show. `restrict` returns a call without further arms.
 
     If a slot could run out of arms under any draw, this raises before drawing. If only
     some draws failed, the propensities of the others would be wrong.

@@ -65,8 +65,12 @@ class Guards:
     @classmethod
     def of(cls, metrics: Mapping[str, Mapping[str, Any]]) -> "Guards":
         """Return empty sums for the metrics of an experiment, given as JSON."""
-        read = {name: Metric.from_json(one) for name, one in metrics.items()}
-        return cls({name: one for name, one in read.items() if one.is_of_mean})
+        guards = cls()
+        for name, given in metrics.items():
+            metric = Metric.from_json(given)
+            if metric.is_of_mean:
+                guards.metrics[name] = metric
+        return guards
 
     def copy(self) -> "Guards":
         """Return a copy that can be changed without changing this one."""
@@ -114,11 +118,10 @@ class Guards:
 
     def to_json(self) -> dict[str, Any]:
         """Return the sums as a snapshot contains them."""
-        metrics = {name: one.to_json() for name, one in self.metrics.items()}
-        sums = [
-            [*key, one.bets.tolist(), one.total, one.rows]
-            for key, one in self.sums.items()
-        ]
+        sums: list[list[Any]] = []
+        for (name, arm), one in self.sums.items():
+            sums.append([name, arm, one.bets.tolist(), one.total, one.rows])
+        metrics = {name: metric.to_json() for name, metric in self.metrics.items()}
         return {"metrics": metrics, "sums": sums}
 
     @classmethod

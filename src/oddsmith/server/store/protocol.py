@@ -404,8 +404,8 @@ class Reading(Foldable, Protocol):
         value."""
 
     def actions(self) -> list[Line]:
-        """Return the actions of operators and guardrails, in order, also those that an
-        open transaction hides from other readers."""
+        """Return the actions of operators and guardrails, in order. An open transaction
+        does not hide them."""
 
     def of_unit(self, unit: str) -> list[Line]:
         """Return the decisions of a unit that keeps its own, oldest first."""
