@@ -2,6 +2,7 @@
 a lost response."""
 
 from oddsmith.client.answers import (
+    AppliedAction,
     DecisionEvent,
     ExpertPart,
     PosteriorWeights,
@@ -14,6 +15,7 @@ from oddsmith.client.clients import AsyncClient, Client
 from oddsmith.client.outbox import Reported
 
 __all__ = [
+    "AppliedAction",
     "AsyncClient",
     "Client",
     "DecisionEvent",
