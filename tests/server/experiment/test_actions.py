@@ -407,6 +407,7 @@ def test_what_callers_report_in_a_pause_is_kept(tmp_path: Path) -> None:
         assert (record["arm"], record["propensity"]) == ("tech", 0.5)
         assert (record["shadow"], record["paused"]) == (True, True)
         assert served.state().learnt == 0
+        assert "operators" in served.get("/v1/checks")["guarantee"]["sentence"]
         marks = served.get("/v1/posterior/history")["marks"]
         assert [mark["kind"] for mark in marks] == ["pause"]
     check(path)

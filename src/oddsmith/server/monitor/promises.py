@@ -39,13 +39,24 @@ _NOTHING = (
 
 
 def promise(
-    policy: Policy, arms: Sequence[str] | None, steps: int, *, shadow: bool = False
+    policy: Policy,
+    arms: Sequence[str] | None,
+    steps: int,
+    *,
+    shadow: bool = False,
+    actions: bool = False,
 ) -> GuaranteeCheck:
     """Return the bound on the regret after this number of decisions, or the reason why
     there is none.
 
-    Rewards are on the scale from 0 to 1. If `shadow`, an incumbent has acted.
+    Rewards are on the scale from 0 to 1. If `shadow`, an incumbent has acted; if
+    `actions`, operators have changed what is in force.
     """
+    if actions:
+        return _none(
+            "The theory covers one policy throughout; operators have changed what is "
+            "in force."
+        )
     if shadow:
         return _none(
             "The theory covers decisions that the policy draws; in this log an "

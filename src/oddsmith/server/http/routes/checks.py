@@ -52,7 +52,13 @@ async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
     if now.policy.bank is not None:
         retired = set(weights) - set(active_experts(now.policy))
     served_as_logged = _served_check(found.bets.summary())
-    guarantee = promise(now.policy, experiment.arms, found.shown, shadow=sums.shadow)
+    guarantee = promise(
+        now.policy,
+        experiment.arms,
+        found.shown,
+        shadow=sums.shadow,
+        actions=experiment.operator.controls.position > 0,
+    )
     return f.ChecksAnswer(
         experiment.name,
         now.position,
