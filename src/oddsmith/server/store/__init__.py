@@ -1,4 +1,5 @@
-"""Durable events: an append-only store, and the state as a fold over it."""
+"""Append-only stores of events. The state of an experiment is computed from its
+events."""
 
 from oddsmith.server.store.events import (
     Action,

@@ -1,4 +1,4 @@
-"""public_address: the place of a store without passwords."""
+"""public_address: format the place of a store without passwords."""
 
 import re
 

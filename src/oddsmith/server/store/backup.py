@@ -1,5 +1,5 @@
-"""back_up: copy a store into one file, as of one moment, while a service writes. The
-file is itself a SQLite store."""
+"""back_up: copy a store into one file while a service may be writing to it. The copy is
+consistent, and is itself a SQLite store."""
 
 import json
 import sqlite3
@@ -37,8 +37,8 @@ __all__ = [
 
 
 class Contents(NamedTuple):
-    """Contents of a store: events by kind up to `head`, the time of the last one
-    (seconds since 1970), and its epoch."""
+    """Contents of a store: the number of events by kind up to the position `head`, the
+    time of the last event (seconds since 1970), and the store's current epoch."""
 
     experiment: str | None
     head: int
@@ -52,7 +52,7 @@ def back_up(place: str, out: Path, *, experiment: str | None = None) -> Contents
     the contents of the file.
 
     The file gets its name when it is completely on disk. `verify`, `export`, `history`
-    and `doctor` can read it directly. To continue with it, restore it.
+    and `doctor` can read it directly. A service can only use it after a restore.
     """
     out = Path(out)
     with closing(open_reader(place, experiment)) as reading, new_file(out) as part:
@@ -90,8 +90,8 @@ def contents_of(reading: StoreReader) -> Contents:
 
 
 class RestoredStore(NamedTuple):
-    """Contents of the new store, the time of its backup, and the positions of damaged
-    snapshots, which were skipped."""
+    """Result of a restore: the contents of the new store, the time of the backup, and
+    the positions of damaged snapshots, which were not restored."""
 
     contents: Contents
     made: float
@@ -104,8 +104,8 @@ def restore_backup(
     """Create a store from a backup: a new file, or a new experiment of a database
     (postgresql://…).
 
-    `experiment` is its new name (default: the old one). The whole backup is read and
-    checked first.
+    `experiment` is the experiment's new name (default: its old name). The whole backup
+    is read and checked first.
     """
     file = Path(file)
     with closing(_checked(file)) as backup:
@@ -129,7 +129,7 @@ def restore_backup(
 
 
 def _checked(file: Path) -> SQLiteReader:
-    """Open a backup; raise if the file is not a complete one."""
+    """Open a backup; raise if the file is not a complete backup."""
     reader = SQLiteReader(file)
     try:
         found = file_facts(file)
@@ -151,7 +151,8 @@ def _checked(file: Path) -> SQLiteReader:
 
 
 def _damaged(backup: SQLiteReader) -> list[int]:
-    """Return the positions of damaged snapshots; the log is folded instead."""
+    """Return the positions of damaged snapshots. A restore leaves them out, because
+    states can be computed from the log."""
     damaged = []
     for snapshot in backup.snapshots():
         try:
@@ -164,7 +165,7 @@ def _damaged(backup: SQLiteReader) -> list[int]:
 def _new_facts(
     backup: SQLiteReader, facts: BackupFacts, name: str | None
 ) -> dict[str, str]:
-    """Return the rows of `meta` that differ from those of the backup."""
+    """Return the rows of the new table `meta` that differ from the backup's table."""
     about = dict(backup.about)
     if name is not None:
         about["experiment"] = name

@@ -1,4 +1,4 @@
-"""Changes of an experiment in its log: arms, settings and kernels.
+"""Read changes of an experiment from its log: its arms, settings and kernels.
 
 New arms are added at the end, so the arms of a decision are a prefix of later arms.
 """
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def arms_of(line: Line) -> tuple[str, ...] | None:
-    """Return all arms from this line on; None if it is not about arms.
+    """Return all arms that a line declares; None if the line does not change the arms.
 
     A damaged line has no arms.
     """
@@ -37,7 +37,7 @@ def arms_of(line: Line) -> tuple[str, ...] | None:
 
 
 def arms_since(reading: Reading) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield all arms with the position from which on they are valid.
+    """Yield every list of arms with the position from which it is valid.
 
     Nothing is yielded if calls pass their arms.
     """
@@ -67,7 +67,8 @@ def setting_of(line: Line) -> dict[str, Any]:
 
 
 def metrics_of(reading: Reading) -> dict[str, dict[str, Any]]:
-    """The declarations of metrics: as they were last set, else as the log was begun."""
+    """Return the declarations of metrics: the last ones in the log, or else the ones
+    that the log was created with."""
     changes = reading.of_setting(METRICS)
     if changes:
         last: dict[str, dict[str, Any]] = json.loads(changes[-1].body or "")["value"]
@@ -77,12 +78,13 @@ def metrics_of(reading: Reading) -> dict[str, dict[str, Any]]:
 
 
 def facts_of(reading: Reading) -> dict[str, Any]:
-    """The facts of a store, with the metrics that are declared now."""
+    """Return the facts of a store, with the metrics that are declared now."""
     return reading.about | {"metrics": reading.metrics}
 
 
 def kernels_of(reading: Reading) -> str | None:
-    """Return the kernels of the state: the last change, or those of the start."""
+    """Return the name of the kernels that compute the state: the kernels of the last
+    change, or else the kernels that the log was created with."""
     changes = reading.of_setting(KERNELS)
     if changes:
         last: str = json.loads(changes[-1].body or "")["value"]

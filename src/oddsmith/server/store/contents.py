@@ -1,4 +1,4 @@
-"""Values that a store contains once, by digest: lists of names, and features of arms.
+"""Lists of names and features of arms. A store contains each of them once, by digest.
 
 Most rows of features are already stored. So the digest is computed from the values,
 which is much faster than formatting them as text. The text is made only if the row must
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 DIGEST = 16
-"""Bytes of a digest."""
+"""Length of a digest in bytes."""
 LEASE = 60.0
-"""Seconds in which a row of features need not be written again when it is offered
-again."""
+"""Seconds after a write during which a row of features is not written again if it is
+used again."""
 
-_MOST = 50_000  # rows whose last write time is cached
+_MOST = 50_000  # maximum number of rows whose last write time is cached
 _PLAIN = frozenset((float, int, str, bool, type(None)))
 _FLOATS = {float}
 _WHOLE = 2**63  # Python may refuse to convert longer integers to text
@@ -67,7 +67,8 @@ def text_of(body: str) -> Content:
 
 
 def feature_row(row: Any) -> FeatureRow:
-    """Return a row with its digest: of its values if they are plain, else of its text.
+    """Return a row with its digest, which is computed from the values if they are
+    plain, or else from the row's text.
 
     Raise if the row cannot be written.
 
@@ -85,7 +86,7 @@ def feature_row(row: Any) -> FeatureRow:
 
 
 def _exact(row: Any) -> bytes | None:
-    """Return bytes that only equal rows have: their text, or floats as in memory.
+    """Return bytes that identify a row: its text, or its floats as in memory.
 
     None if the row is not a list or dict of numbers and texts.
     """
@@ -118,11 +119,10 @@ def parts_of(joined: bytes | None) -> list[str]:
 
 
 class Leases:
-    """Cache of the times at which rows of features were last written; a failure clears
-    it.
+    """Cache of the times at which rows of features were last written.
 
-    The time of a row in the table is less than `LEASE` seconds before the last decision
-    that offered it.
+    The stored time of a row is always less than `LEASE` seconds older than the last
+    decision that used the row. A failed write clears the cache.
 
     >>> leases, row = Leases(), feature_row({"topic": "sports"})
     >>> [len(leases.due([row], time)) for time in (0.0, 59.0, 60.0, 30.0)]
@@ -133,8 +133,7 @@ class Leases:
         self._times: dict[str, float] = {}
 
     def due(self, rows: Sequence[FeatureRow], time: float) -> list[FeatureRow]:
-        """Return the rows that must be written, because they are offered at this
-        time."""
+        """Return the rows that must be written if they are used at this time."""
         times = self._times
         due = [row for row in rows if times.get(row.digest, -inf) + LEASE <= time]
         if due:

@@ -1,7 +1,8 @@
-"""The kinds of events, validated when they are constructed.
+"""Classes of events. Their constructors validate the fields.
 
-`sender` is the name of the key that sent an event; empty for the service itself. Times
-are for people and for erasing old contexts: no state ever depends on them.
+`sender` is the name of the API key that sent an event; it is empty for events of the
+service itself. Times are shown to people and used to erase old contexts. No state
+depends on times.
 """
 
 import json
@@ -45,29 +46,29 @@ __all__ = [
 ]
 
 ACTION = "action"
-"""The kind of an `Action`, and its id in the log."""
+"""Kind of every `Action`, which is also its id in the log."""
 ARMS = "arms"
-"""The setting of a `ConfigurationChange` that lists all arms from then on; new arms are
-at the end."""
+"""Name of the setting that lists all arms. New arms are at the end."""
 CLOCK = "clock"
-"""The setting of a `ConfigurationChange` about a clock that was far from the newest
-event, or that the operator confirmed."""
+"""Name of the setting that records a clock far from the time of the newest event, or a
+clock that the operator confirmed."""
 KERNELS = "kernels"
-"""The setting of a `ConfigurationChange` that names the kernels from then on; the state
-is folded again."""
+"""Name of the setting that records the kernels in use. After a change, the state is
+computed again from the first event."""
 METRICS = "metrics"
-"""The setting of a `ConfigurationChange` that declares the metrics; the last one
-applies to the whole log."""
+"""Name of the setting that declares the metrics. The last declaration applies to the
+whole log."""
 DESIGN = "design"
-"""The setting of a `ConfigurationChange` that names the control, the holdout and the
-rules of the policy file from then on."""
+"""Name of the setting that contains the control, the holdout and the rules of the
+policy file."""
 SETTINGS = "personalizer"
-"""The setting of a `ConfigurationChange` that overrides the policy file from then on;
-the last one counts."""
+"""Name of the setting that overrides the service settings of the policy file. The last
+value applies."""
 _FIRST = -62_135_596_800.0
 _END = 253_402_300_800.0  # seconds since 1970; the range covers the years 1 to 9999
 LONGEST_ID = 256
-"""Maximum characters of an id, a key, or the name of a unit, an expert or an arm."""
+"""Maximum number of characters in an id, a key, or the name of a unit, an expert or an
+arm."""
 _LONGEST_PART = 160
 _LARGEST_AMOUNT = 1e100
 _LONGEST_REASON = 500
@@ -100,10 +101,10 @@ _NOT_STORED = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class DecisionSummary(NamedTuple):
-    """Fields of a decision for a list, in addition to its line: the propensity of its
-    arm, its unit, and whether an incumbent acted.
+    """Fields that a list of decisions shows in addition to the decision's line: the
+    propensity of the drawn arm, the unit, and whether an incumbent acted.
 
-    `slate` and `slot` are set if it was made together with others.
+    `slate` and `slot` are set if the decision is one slot of a slate.
     """
 
     unit: str | None
@@ -123,18 +124,18 @@ class OwnDraw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
-    """A decision as an event. It adds to the `Decision` the id, the time, the sender,
-    and the position of the state that decided (`seen`).
+    """Event of a decision: the `Decision` with its id, time, sender, and the position
+    of the state that it was made with (`seen`).
 
     `votes` (N, K) are the ballots behind its propensities. A `deferred` decision counts
-    only after its activation. If `shadow`, an incumbent acted: arm and propensities are
-    the incumbent's, and `own` is the draw of the policy. If a `unit` keeps its
-    decision, its decisions are numbered by `turn`, starting at 1. Decisions of one
-    `slate` were made together, each for a `slot`.
+    only after its activation. If `shadow`, an incumbent acted: the arm and the
+    propensities are the incumbent's, and `own` is the draw of the policy. In a sticky
+    experiment a `unit` keeps its arm, and `turn` numbers its decisions, starting at 1.
+    A decision of a `slate` fills one `slot` of it.
 
-    `action` is the position of the last action that applied. `barred` contains the
-    reason why an arm of the call was not eligible, by its number. `killed` is whether
-    the environment of the process, not an action, had stopped the experiment.
+    `action` is the position of the last operator action that applied. `barred` contains
+    the reason why an arm was not eligible, by arm number. `killed` is true if an
+    environment variable, not an action, had stopped the experiment.
     """
 
     kind: ClassVar[DecisionKind] = "decision"
@@ -196,7 +197,7 @@ class DecisionMade:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A deferred decision was shown; it counts from now on."""
+    """Event: a deferred decision was shown to the user, so it counts from now on."""
 
     kind: ClassVar[DecisionKind] = "activation"
     id: str
@@ -209,8 +210,8 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """The reward of a decision in [0, 1]; with the rule "sum", one part of it,
-    identified by its key."""
+    """Event: the reward of a decision, in [0, 1]. With the rule "sum" it is one part of
+    the reward, identified by its key."""
 
     kind: ClassVar[DecisionKind] = "reward"
     id: str
@@ -226,8 +227,8 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class DefaultReward:
-    """The reward window of a decision has closed. `value` counts unless there is a
-    reward, now or later."""
+    """Event: the reward window of a decision has closed. The default `value` counts
+    unless a reward is in the log, or arrives later."""
 
     kind: ClassVar[DecisionKind] = "default"
     id: str
@@ -241,8 +242,8 @@ class DefaultReward:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Replaces the reward of a decision, as if it had been this value from the start;
-    the last correction counts.
+    """Event: the reward of a decision is replaced, as if it had had this value from the
+    start. The last correction counts.
 
     `key` identifies the correction, so that repeating the call has no effect.
     """
@@ -261,8 +262,8 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class MetricAmount:
-    """The amount of a metric of a decision, in the metric's unit; with a `part`, one of
-    several amounts that are added up.
+    """Event: the amount of a decision's metric, in the metric's unit. With a `part`, it
+    is one of several amounts that are added up.
 
     Amounts are separate events: they may come before, with, or after the reward.
     """
@@ -281,15 +282,15 @@ class MetricAmount:
 
     @property
     def key(self) -> str:
-        """The metric, and the part if there is one."""
+        """The name of the metric, with the part if there is one."""
         return f"{self.name}:{self.part}" if self.part else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class MetricCorrection:
-    """Replaces the amount of a metric, as if it had been this value from the start; the
-    last correction counts. `correction` identifies it, so that repeating it has no
-    effect."""
+    """Event: the amount of a metric is replaced, as if it had had this value from the
+    start. The last correction counts. `correction` identifies the correction, so that
+    repeating the call has no effect."""
 
     kind: ClassVar[DecisionKind] = "metric_correction"
     id: str
@@ -305,14 +306,14 @@ class MetricCorrection:
 
     @property
     def key(self) -> str:
-        """The metric, and the name of the correction."""
+        """The name of the metric, with the name of the correction."""
         return f"{self.name}:{self.correction}"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertChange:
-    """An expert joins with a prior share of the weight, or is retired; `key` names the
-    change."""
+    """Event: an expert is added with a prior share of the weight, or is retired. `key`
+    identifies the change."""
 
     expert: str
     change: Literal["added", "retired"]
@@ -339,8 +340,8 @@ class ExpertChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationChange:
-    """A setting of the experiment has a new value from here on; `key` identifies the
-    change."""
+    """Event: a setting of the experiment has a new value from here on. `key` identifies
+    the change."""
 
     setting: str
     value: Json
@@ -364,12 +365,12 @@ class ConfigurationChange:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of an operator or a guardrail, which applies from here on.
+    """Event: an operator or a guardrail took an action, which applies from here on.
 
-    `value` are the fields of the action, such as the arm. `request_id` identifies a
-    repeated call. `after` is the position of the action before, 0 for the first one. If
-    two actions have the same `after`, the store accepts only the first, so that each
-    action was checked against the restrictions that it changed.
+    `value` contains the fields of the action, such as the arm. `request_id` identifies
+    a repeated call. `after` is the position of the previous action, or 0 for the first
+    one. If two actions have the same `after`, the store accepts only the first. So each
+    action was checked with knowledge of all actions before it.
     """
 
     action: ActionName
@@ -397,12 +398,12 @@ class Action:
 
     @property
     def key(self) -> str:
-        """The position of the action before. A store accepts only one action for each
-        position."""
+        """The position of the previous action. A store accepts only one action with the
+        same key."""
         return f"after {self.after}"
 
     def body(self) -> str:
-        """All fields but the sender and the time, as JSON."""
+        """All fields as JSON, except the sender and the time."""
         fields = {
             "action": self.action,
             "value": self.value,
@@ -449,7 +450,7 @@ def _check_part(what: str, text: str, *, empty: bool = False) -> None:
 
 
 def metric_of(key: str) -> str:
-    """Return the name of the metric in the key of its events.
+    """Return the name of the metric from the key of a metric's event.
 
     >>> metric_of("revenue:order-7"), metric_of("revenue")
     ('revenue', 'revenue')

@@ -1,4 +1,4 @@
-"""The store formats that this version supports: the tables of each, and the migrations
+"""The store formats that this version supports, with their tables and the migrations
 between them."""
 
 import sqlite3
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 
 SCHEMAS = {"oddsmith store 3": Path(__file__).parent / "sqlite" / "schema.sql"}
-"""SQL files with the tables of each format. Backups of older formats are written with
-these tables."""
+"""SQL file that creates the tables of each format. A backup of a store in an older
+format has the tables of that format."""
 
 
 class Migration(NamedTuple):
-    """A migration to the format `to`: its statements, or functions of a connection.
+    """A migration to the format `to`. Its steps are SQL statements or functions of a
+    connection.
 
-    They run in one transaction, which also changes the format. In PostgreSQL they apply
-    to all experiments at the same time. They must not change the content of a store or
-    its positions.
+    The steps run in one transaction, which also changes the format. In PostgreSQL they
+    apply to all experiments at the same time. They must not change the content of a
+    store or the positions of events.
     """
 
     to: str
@@ -41,12 +42,12 @@ class Migration(NamedTuple):
 
 
 MIGRATIONS: dict[str, Migration] = {}
-"""Migrations by the format that they start from. Format 3 is the first supported one,
-and there is no later one yet."""
+"""Migrations by the format that they start from. It is empty, because format 3 is the
+only supported format so far."""
 
 
 def steps_from(got: str) -> list[Migration]:
-    """Return the migrations of a store of this format, in order.
+    """Return the migrations that a store of this format needs, in order.
 
     >>> steps_from("oddsmith store 1")
     []

@@ -1,9 +1,9 @@
 """The table `meta` of a store: format, policy, reward rule and facts of the experiment.
 
 `secret` is the key of the digests of names and categories in states. `epochs` contains
-a pair for each name of the store, newest last: the name, and the last position before
-it. Every restore adds one. `backup` contains the time of a backup; in a restored store
-also the time of the restore.
+the unique names of the store, newest last, each with the last position before the name
+was used. Every restore adds a name. `backup` contains the time of a backup and, in a
+restored store, the time of the restore.
 """
 
 import json
@@ -58,7 +58,8 @@ About: TypeAlias = Mapping[str, object]
 
 
 class AnotherPolicy(BadFile):
-    """A store is the log of another policy; `about` are the facts it was made with."""
+    """The store is the log of another policy. `about` contains the facts that the store
+    was created with."""
 
     def __init__(self, sentence: str, about: About) -> None:
         super().__init__(sentence)
@@ -89,8 +90,8 @@ def check_rule(rule: str, late: str) -> None:
 def meta_of(
     policy: Policy | Mapping[str, str], rule: Rule, late: Late, about: About
 ) -> dict[str, str]:
-    """Return the table `meta` of a new store of this policy and these rules; that of an
-    existing store is returned as it is."""
+    """Return the table `meta` of a new store of this policy and these rules. If
+    `policy` is already such a table, return it unchanged."""
     if isinstance(policy, Mapping):
         return dict(policy)
     return {
@@ -105,7 +106,8 @@ def meta_of(
 
 
 def new_meta(mine: Mapping[str, str], *, gapless: bool) -> dict[str, str]:
-    """Return the table `meta` of a new store: `mine`, and values that are unique."""
+    """Return the table `meta` of a new store: the values of `mine`, and values that are
+    unique to the store."""
     meta = dict(mine)
     meta["secret"] = secrets.token_hex(16)
     meta["epochs"] = json.dumps([new_epoch(0)])
@@ -119,7 +121,7 @@ def new_epoch(after: int) -> tuple[str, int]:
 
 
 def check_format(where: object, got: str | None) -> None:
-    """Raise if a store has another format."""
+    """Raise if a store does not have the current format."""
     if 0 < number_of(got) < _FIRST_RELEASED:
         raise BadFile(
             f"{where} is of format {got!r}, which was never released and is not read: "
@@ -142,7 +144,7 @@ def check_format(where: object, got: str | None) -> None:
 
 
 def number_of(format: str | None) -> int:
-    """Return the number of a format, or 0.
+    """Return the number in the name of a store format; 0 for other names.
 
     >>> number_of("oddsmith store 12"), number_of("oddsmith state 2"), number_of(None)
     (12, 0, 0)

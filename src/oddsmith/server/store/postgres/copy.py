@@ -1,5 +1,5 @@
-"""Copy an experiment of a database to a file and back: its rows in pieces, with their
-positions."""
+"""Copy an experiment of a database to a file and back. Rows are copied in small pieces
+and keep their positions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -32,9 +32,9 @@ async def copy_experiment(
     """Write the current rows of an experiment into an empty file with the tables of
     this schema.
 
-    They are read in one transaction that sees one moment and locks nothing. Only events
-    below every open transaction are copied, so that all missing events come after the
-    copied ones.
+    The rows are read in one transaction, which has a consistent snapshot and locks
+    nothing. Events of transactions that are still open, and all events after them, are
+    not copied. So the copied events have no gaps.
     """
     await connection.execute("begin isolation level repeatable read read only")
     # force the index, whatever the table statistics say
@@ -67,8 +67,8 @@ async def copy_experiment(
 async def _pieces(
     connection: Connection, number: int, table: Table, border: int
 ) -> AsyncGenerator[Sequence[tuple[Any, ...]], None]:
-    """Yield the rows of a table that belong to events below the border, in the order of
-    its key, few at a time."""
+    """Yield small groups of the table's rows that belong to events below the position
+    `border`, in the order of the table's key."""
     columns = ", ".join(table.columns)
     key = ", ".join(table.key)
     below = f"and position < {border} " if "position" in table.columns else ""
@@ -96,11 +96,12 @@ async def add_experiment(
     head: int,
     pieces: Iterable[Piece],
 ) -> None:
-    """Create an experiment from rows with their positions; new positions will be above
-    `head`.
+    """Create an experiment from rows that keep their positions. New events get
+    positions above `head`.
 
-    It gets its name when it is complete. Each piece is a separate transaction, because
-    a single long one would block the learners of all experiments in the database.
+    The experiment gets its name when it is complete. Each piece is written in a
+    separate transaction, because a single long transaction would delay the learners of
+    all experiments in the database.
     """
     await check_new(connection, name)
     hidden = f"{_UNFINISHED}{token_hex(8)}"

@@ -1,5 +1,5 @@
-"""The connection of a store to its PostgreSQL server: a thread with an event loop,
-connections, and checks of both ends."""
+"""The link of a store to its PostgreSQL server: a thread with an event loop, the
+connections, and checks of the server and of the replicas."""
 
 import asyncio
 import re
@@ -43,8 +43,9 @@ __all__ = [
 ]
 
 PATIENCE = 2.0  # seconds to wait for a server that does not answer
-PLACES = 20  # bits of a position for the row number within its transaction
-# the shift of an experiment, see schema.sql
+# number of low bits of a position that contain the row's number within its transaction
+PLACES = 20
+# added to transaction numbers in positions; see schema.sql
 SHIFT = "(select shift from experiments where number = $1)"
 SESSION = {
     "application_name": "oddsmith",
@@ -61,10 +62,11 @@ _UNREADABLE = (
     "url must be an address like postgresql://user@host:5432/name; this one cannot be "
     "read"
 )
-_SCHEMA_LOCK = 0x6F6464736D697468  # arbitrary number that no other program locks
+# arbitrary key of an advisory lock; no other program should use it
+_SCHEMA_LOCK = 0x6F6464736D697468
 FORMAT_LOCK = _SCHEMA_LOCK + 1  # shared by all connections; exclusive during an upgrade
 
-# second key of the lock; the first is the number of the experiment
+# second keys of advisory locks; the first key is the number of the experiment
 KERNEL_LOCKS = {"numpy": 0x6F646401, "numba": 0x6F646402}
 
 T = TypeVar("T")
@@ -95,8 +97,8 @@ class Connection(Protocol):
 
 
 class Link:
-    """Runs coroutines for other threads and opens connections; `where` names the
-    experiment without a password."""
+    """Runs coroutines for other threads and opens connections. `where` is the address
+    of the experiment without a password."""
 
     def __init__(self, url: str, experiment: str) -> None:
         address = database_of(url)
@@ -119,7 +121,8 @@ class Link:
         self._pool = self.run(self._make_pool())
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """Return the result of a coroutine, for any thread except the link's own."""
+        """Return the result of a coroutine. Call this from any thread except the link's
+        own."""
         if self._closed:
             work.close()
             raise StoreFailed(f"{self.where} cannot be used: it is closed")
@@ -150,11 +153,12 @@ class Link:
     def fetch(
         self, query: str, *values: object, patience: float = 10.0
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, on one of a few connections."""
+        """Return the rows of a statement, which runs on a connection of a small
+        pool."""
         return self.run(self._fetch(query, values, patience))
 
     def close(self) -> None:
-        """End the connections and the thread."""
+        """Close the connections, and end the thread."""
         if self._closed:
             return
         ended = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
@@ -226,7 +230,7 @@ def database_of(url: str) -> str:
 
 
 async def connect(url: str) -> Connection:
-    """Open a connection, whatever the format of the tables."""
+    """Open a connection without checking the format of the tables."""
     try:
         connection: Connection = await _driver().connect(
             url, timeout=PATIENCE, server_settings=SESSION
@@ -240,8 +244,8 @@ async def connect(url: str) -> Connection:
 async def create_or_check_owner(
     connection: Connection, link: Link, mine: Mapping[str, str]
 ) -> int:
-    """Return the number of the experiment: an existing one with the same owner, or a
-    new one with `mine` in its table `meta`."""
+    """Return the number of the experiment. A new experiment gets the values `mine` in
+    its table `meta`; an existing one must have the same owner."""
     async with connection.transaction():
         await make_tables(connection, link.where)
         name = link.experiment
@@ -285,8 +289,8 @@ async def make_tables(connection: Connection, where: str) -> None:
 async def hold_kernels(
     connection: Connection, where: str, experiment: int, own: str
 ) -> None:
-    """Lock the kernels of this replica as long as its connection is open; raise if a
-    replica with other kernels is writing.
+    """Hold a lock for the kernels of this replica while its connection is open; raise
+    if a replica with other kernels is writing.
 
     Each replica has a shared lock on (experiment, its kernels). If an exclusive lock on
     other kernels cannot be acquired, another replica uses them.
@@ -313,7 +317,8 @@ async def hold_kernels(
 async def check_server(
     connection: Connection, where: str, experiment: int, answered: int
 ) -> None:
-    """Raise if a server could lose events, or reuse positions that were answered."""
+    """Raise if the server could lose events, or could use positions again that were
+    returned to callers."""
     if connection.get_server_version()[0] < 13:
         raise BadFile(
             f"{where} must be on PostgreSQL 13 or later; got "
@@ -365,7 +370,8 @@ def retryable_errors() -> tuple[type[Exception], ...]:
 
 
 def one_line(error: Exception) -> str:
-    """Return the message of an error in one line; a timeout has none."""
+    """Return the message of an error in one line, also for timeouts, whose message is
+    empty."""
     return " ".join(str(error).split()) or f"no answer ({type(error).__name__})"
 
 

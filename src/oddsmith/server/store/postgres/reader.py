@@ -2,9 +2,10 @@
 transactions.
 
 Transactions get their numbers when they begin to write, but commit in any order. A
-reader of "all rows after the last one I saw" would miss rows of a transaction that
-began earlier and committed later. So a reader sees only rows of transactions that are
-older than every running one (`pg_snapshot_xmin`): no new rows can appear there.
+reader that asks for all rows after the last row that it saw would miss rows of a
+transaction that began earlier and committed later. So a reader sees only rows of
+transactions that are older than all open transactions (`pg_snapshot_xmin`). No new rows
+can appear among them.
 """
 
 import time
@@ -61,16 +62,16 @@ _Read: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
 
 class OldestTransaction:
-    """Finds the oldest open transaction. If the server does not report its age, the age
-    is counted from the first time it was seen."""
+    """Finds the oldest open transaction. If the server does not report the
+    transaction's age, the age is measured from the first time that `look` found it."""
 
     def __init__(self) -> None:
         self._number = ""
         self._since = 0.0
 
     def look(self, read: _Read) -> HoldUp:
-        """Return the transaction that holds up readers now; `read` returns the rows of
-        a statement."""
+        """Return the transaction that readers wait for now. `read` executes a statement
+        and returns its rows."""
         rows = read(_OLDEST, patience=2.0)
         now = time.monotonic()
         if not rows:
@@ -104,7 +105,7 @@ _LINE = (
 class PostgresReader(StoreReader):
     """The reading half of a store; needs neither the policy nor write permission."""
 
-    queries = Queries(  # $1 is the number of the experiment in all of them
+    queries = Queries(  # $1 is the number of the experiment in all statements
         head=(
             "select coalesce(max(position), 0) from events where experiment = $1 and "
             f"{_FINISHED}"
@@ -162,7 +163,8 @@ class PostgresReader(StoreReader):
             f"select {_LINE} from events found where experiment = $1 and id = $2 and "
             f"kind = 'configuration' and {_FINISHED} order by position"
         ),
-        # without `_FINISHED`: an action is in force although transactions are open
+        # without `_FINISHED`, because an action applies even if older transactions are
+        # still open
         actions=(
             f"select {_LINE} from events found where experiment = $1 and id = 'action' "
             "and kind = 'action' order by position"
@@ -245,17 +247,18 @@ class PostgresReader(StoreReader):
         self._number: int = rows[0][0]
 
     def hold_up(self) -> HoldUp:
-        """The oldest open transaction on the server, and the events that it hides from
-        readers."""
+        """Return the oldest open transaction on the server, and the events that it
+        hides from readers."""
         return self._oldest.look(self._link.fetch)
 
     def clock(self) -> float:
-        """Seconds since 1970 by the server's clock."""
+        """Return the seconds since 1970 by the server's clock."""
         ((now,),) = self._link.fetch(_NOW, patience=2.0)
         return float(now)
 
     def writers(self) -> list[str]:
-        """The server processes of replicas, which have the lock of their kernels."""
+        """Return descriptions of the server processes of all replicas, which are found
+        by the locks that they hold."""
         return [words for (words,) in self._fetch(_WRITERS)]
 
     def close(self) -> None:
@@ -263,7 +266,7 @@ class PostgresReader(StoreReader):
         self._link.close()
 
     def copy(self, part: Path) -> None:
-        """Write the current state of the experiment into a file."""
+        """Write a copy of the experiment into a file."""
         self._link.run(self._copy_rows(part))
 
     async def _copy_rows(self, part: Path) -> None:

@@ -1,10 +1,10 @@
-"""Write rows into a PostgresStore, each once: one statement, and so one transaction,
-for a whole group.
+"""Write rows into a PostgresStore, each row once. One statement, and so one
+transaction, writes a whole group.
 
 Rows are inserted in the order of their unique columns, so that two replicas that write
-the same events cannot deadlock. Their positions follow the order in which they were
-given. Further slots of a slate are inserted after its first one, if that is new. An id
-belongs either to a slate or to a decision.
+the same events cannot deadlock. Their positions follow the order of the arguments.
+Further slots of a slate are inserted after its first slot, and only if the first slot
+is new. An id belongs either to a slate or to a decision.
 """
 
 from collections.abc import Iterator, Sequence
@@ -105,7 +105,7 @@ _UNIQUE = attrgetter("id", "kind", "key", "unit", "turn", "slate", "slot")
 async def write(
     connection: Connection, experiment: int, rows: Sequence[EventRow]
 ) -> list[Receipt]:
-    """Write the rows that are not stored yet; return the receipts of all."""
+    """Write the rows that are not stored yet; return the receipts of all rows."""
     receipts: dict[int, Receipt] = {
         i: unrewarded(rows[i]) for i in await _idle(connection, experiment, rows)
     }
@@ -184,8 +184,8 @@ def _columns(row: EventRow) -> tuple[object, ...]:
 
 
 def _decided_before(rows: Sequence[EventRow]) -> set[int]:
-    """Return the indices of rows that follow their decision in the same group, because
-    a statement does not see the rows that it writes."""
+    """Return the indices of rows whose decision comes earlier in the same group. They
+    need special treatment, because a statement does not see the rows that it writes."""
     decided: set[str] = set()
     places = set()
     for i, row in enumerate(rows):
@@ -199,7 +199,7 @@ def _decided_before(rows: Sequence[EventRow]) -> set[int]:
 async def _idle(
     connection: Connection, experiment: int, rows: Sequence[EventRow]
 ) -> list[int]:
-    """Return the indices of corrections whose decision has no reward, neither in the
+    """Return the indices of corrections that have no reward to correct, neither in the
     store nor earlier in the group."""
     ids = {row.id for row in rows if row.kind == "correction"}
     if not ids:

@@ -1,5 +1,5 @@
-"""PostgresStore: events in a PostgreSQL database, written by several replicas in
-groups, each over one connection."""
+"""PostgresStore: a store in a PostgreSQL database that several replicas can write to.
+Each replica writes groups of events over one connection."""
 
 import asyncio
 import threading
@@ -50,8 +50,8 @@ class PostgresStore(PostgresReader):
     Events that are queued while a group is written form the next group: one statement,
     one transaction, one commit. Receipts come after the commit, with
     `synchronous_commit` on. Positions have gaps: a position is the number of the
-    transaction times 2²⁰ plus the row number in it. It may be returned a moment before
-    `head` reaches it.
+    transaction times 2²⁰, plus the number of the row within the transaction. A receipt
+    may contain a position shortly before `head` reaches it.
 
     If the server does not answer, callers get `StoreFailed` within two seconds; the
     next call reconnects. Without calls, the store tries every second until a write
@@ -88,7 +88,7 @@ class PostgresStore(PostgresReader):
         self._connection: Connection | None = None
         self._answered = 0
         self._pause = 0.0
-        self._again = 0.0  # earliest time of the next reconnect
+        self._again = 0.0  # earliest time of the next attempt to connect
         with ExitStack() as undo:
             link = Link(url, experiment)
             undo.callback(link.close)
@@ -105,7 +105,8 @@ class PostgresStore(PostgresReader):
         return self._trouble.text
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Return receipts in the order of `events`, once they are committed."""
+        """Append events; return a future with their receipts, in the same order, after
+        the commit."""
         rows = [row_of(event, self.rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
@@ -149,10 +150,11 @@ class PostgresStore(PostgresReader):
         return erased
 
     def _erase(self, table: str, key: str, before: float) -> int:
-        """Delete old rows in short transactions, because readers wait for transactions.
+        """Delete old rows in short transactions, because a long one would delay
+        readers.
 
-        A row that another replica gives a later time in the meantime is checked again
-        and stays.
+        If another replica gives a row a later time in the meantime, the row is not
+        deleted.
         """
         query = (
             f"with gone as (delete from {table} where experiment = $1 and time < $2 "
@@ -202,7 +204,7 @@ class PostgresStore(PostgresReader):
         self._task = self._link.loop.create_task(self._write_on())
 
     async def _write_on(self) -> None:
-        """Write group after group while entries wait."""
+        """Write groups until the queue is empty."""
         while group := self._take_group():
             rows = [row for rows, _ in group for row in rows]
             receipts: list[Receipt] = []
@@ -220,7 +222,8 @@ class PostgresStore(PostgresReader):
                 future.set_result(tuple(islice(answers, len(rows))))
 
     def _take_group(self, limit: int = GROUP) -> list[_Entry]:
-        """Take entries with at most `limit` rows in total, or one larger entry."""
+        """Remove entries with at most `limit` rows in total from the queue, or one
+        larger entry, and return them."""
         group: list[_Entry] = []
         with self._entry:
             size = 0
@@ -251,8 +254,8 @@ class PostgresStore(PostgresReader):
                 future.set_exception(failure)
 
     def _try(self) -> None:
-        """If the last write failed, test with an empty entry whether the store can be
-        written."""
+        """If the last write failed, queue an empty entry to test whether writing works
+        again."""
         self._attempt = None
         with self._entry:
             if self._trouble.text and not self._closed:
@@ -281,8 +284,8 @@ class PostgresStore(PostgresReader):
         return receipts
 
     async def _connected(self) -> Connection:
-        """Return the writing connection; connect again if it was lost, unless that
-        failed a moment ago."""
+        """Return the writing connection, and reconnect if it was lost. Raise if the
+        last attempt to connect failed a moment ago."""
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         now = self._link.loop.time()
@@ -309,7 +312,7 @@ class PostgresStore(PostgresReader):
             await hold_kernels(self._connection, link.where, number, self._kernels)
 
     def _drop(self) -> None:
-        """End the connection in any state."""
+        """Close the connection, whatever its state."""
         connection = self._connection
         self._connection = None
         if connection is not None:
