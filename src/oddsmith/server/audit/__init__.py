@@ -1,5 +1,5 @@
-"""Audit: check that every decision of a store follows from its events, export the store
-as a log, and diagnose problems."""
+"""Audit of stores: check that recorded decisions can be computed again from the events,
+export the decisions as a log, and diagnose problems."""
 
 from oddsmith.server.audit.doctor import Finding, doctor
 from oddsmith.server.audit.log_export import Exported, export

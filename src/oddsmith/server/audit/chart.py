@@ -1,5 +1,5 @@
-"""Chart: facts about a store for `oddsmith doctor`, collected while its events are read
-and folded once."""
+"""Chart: facts about a store for `oddsmith doctor`. They are collected in a single pass
+over the events."""
 
 from array import array
 from collections import Counter
@@ -49,14 +49,17 @@ _WINDOWS = 5000  # reward windows per read
 
 @dataclass
 class Chart:
-    """Facts about a store; times are in seconds.
+    """Facts about a store, which the checks of `oddsmith doctor` use. Times are in
+    seconds.
 
-    If the store does not describe how the policy weighs experts, or if the fold failed,
-    `folded` is None and `why` is the reason. `lost` contains ids with events since the
-    store was restored, but without a decision. `choices` compares experts over the last
-    decisions with votes and rewards. `statistics` describes statistics that the last
-    snapshot lacks. Among the last decisions, `redrawn` counts the draws that follow
-    from propensities, seed and id; `other_draws` contains the positions of the others.
+    `folded` is the state at the end of the log. It is None if the store does not
+    describe how the policy weighs experts, or if an event could not be applied; `why`
+    is the reason. `lost` contains ids that have events since the store was restored,
+    but no decision. `choices` compares experts over the last decisions with votes and
+    rewards. `statistics` describes statistics that are missing in the last snapshot.
+    The draws of the last decisions are repeated from propensities, seed and id:
+    `redrawn` counts the decisions with the recorded arm, and `other_draws` contains the
+    positions of decisions with another arm.
     """
 
     reading: Reading
@@ -103,7 +106,8 @@ class Chart:
 
     @property
     def since_snapshot(self) -> int:
-        """The number of events that a restart would read."""
+        """The number of events after the last usable snapshot, which a restart would
+        read."""
         last = 0
         for snapshot in self.reading.snapshots():
             last = snapshot.position
@@ -113,7 +117,7 @@ class Chart:
 
 
 def chart_of(reading: Reading, place: str, now: float) -> Chart:
-    """Return the chart of a store at a place."""
+    """Collect facts about the store at a place."""
     chart = Chart(reading, now, reading.head())
     items, made = _read_lines(chart)
     records = dict(zip(made, read_decisions(reading, made), strict=True))
@@ -201,18 +205,20 @@ def _statistics_trouble(reading: Reading) -> str:
 
 
 def _is_readable(reading: Reading, snapshot: Snapshot, arbiter: Policy | None) -> bool:
-    """Whether the parts of a snapshot that need no models can be read."""
+    """Return whether a snapshot can be read, except for the parts that need models."""
     try:
         content = reading.content(snapshot.position)
         if arbiter is not None:
             unpack_part(content, arbiter, "the snapshot")
     except UNREADABLE as error:
-        return isinstance(error, InvalidInput)  # it was deleted in the meantime
+        # the snapshot was deleted in the meantime
+        return isinstance(error, InvalidInput)
     return True
 
 
 def _read_lines(chart: Chart) -> tuple[list[Item], list[int]]:
-    """Return the steps to fold, and the positions of the last decisions."""
+    """Read all lines into the chart. Return the steps from which the state is computed,
+    and the positions of the last decisions."""
     reading = chart.reading
     accounts: dict[str, Account] = {}
     changes: list[Line] = []
@@ -249,10 +255,10 @@ def _read_lines(chart: Chart) -> tuple[list[Item], list[int]]:
 def _reward_values(
     accounts: Iterable[Account], window: float | None, now: float
 ) -> "array[float]":
-    """Return the rewards and defaults that count, in the order of their decisions.
+    """Return the rewards and defaults that count, in the order of the decisions.
 
-    Decisions with an open window are left out, because only their positive rewards may
-    have arrived.
+    Decisions with an open window are left out. Their positive rewards often arrive
+    early, so the mean would be too high.
     """
     counted = [one for one in accounts if one.settled]
     if window is not None:
@@ -274,9 +280,10 @@ def _check_time(chart: Chart, line: Line) -> None:
 
 
 def _read_windows(chart: Chart) -> None:
-    """Count the reward windows, and the overdue ones.
+    """Count the reward windows that opened, and the windows that should be closed by
+    now.
 
-    If there is no window, a decision is overdue after a day.
+    If the experiment has no window, a decision without a reward is overdue after a day.
     """
     window = window_of(chart.reading)
     patience = _DAY if window is None else window + _GRACE

@@ -31,7 +31,7 @@ __all__ = [
     "same_odds",
 ]
 
-CLOSE = 1e-9  # tolerance when models predict again
+CLOSE = 1e-9  # tolerance for predictions that are computed again
 INCUMBENT = "an incumbent acted"
 # the tolerance for votes is larger, because votes can change steeply with the
 # predictions
@@ -49,8 +49,8 @@ class Draws:
             self._uniform = Uniforms(about["seed"])
 
     def check(self, line: Line, decision: Decision, evidence: Evidence) -> CheckResult:
-        """Check that seed and id give the recorded arm with the recorded
-        propensities."""
+        """Check that a draw with the seed, the id and the recorded propensities gives
+        the recorded arm."""
         number = decision.number
         odds = decision.propensities
         arms = decision.arms or self._arms_at(line.seen or 0)
@@ -151,9 +151,10 @@ def check_odds(
     state: State,
     tolerance: float,
 ) -> CheckResult:
-    """Check that recorded votes, weighed by the state, give the recorded propensities.
+    """Check that the state gives the recorded propensities if it weighs the recorded
+    votes.
 
-    With tolerance 0, they must be equal to the last bit.
+    With tolerance 0, the propensities must be equal to the last bit.
     """
     votes = evidence.votes
     wrong = check_sleep(decision, votes, state.log_weights, tolerance)
@@ -195,10 +196,10 @@ def same_odds(recorded: Array, follows: Array, tolerance: float) -> CheckResult:
 
 
 class Opinions(NamedTuple):
-    """Predictions (N, K) of experts that predict again, with their votes if they are
-    known.
+    """Predictions (N, K) that experts computed again for an old decision, and their
+    votes if they are known.
 
-    `matters` is a mask of experts with a weight.
+    `matters` is a mask of the experts with positive weight.
     """
 
     names: Sequence[str]
@@ -210,11 +211,12 @@ class Opinions(NamedTuple):
 SPEAKS_NOW = Untested(
     "an expert made no prediction then that makes one now", excused=True
 )
-"""Result for an expert that failed or was late in the decision, and predicts now."""
+"""Result if an expert failed or was late when the decision was made, but predicts
+now."""
 
 
 def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> CheckResult:
-    """Check that the experts predict the recorded values, to 1e-9.
+    """Check that the experts predict the recorded values again, up to 1e-9.
 
     An expert without a recorded prediction is not compared, because it may have failed
     or timed out.
@@ -249,8 +251,8 @@ def check_advice(decision: Decision, votes: Array | None, now: Opinions) -> Chec
 
 
 def _are_ties(predictions: Array, votes: Array, ballots: Array) -> Bools:
-    """Return a mask of experts whose recorded arms are as good as the arms that they
-    choose now.
+    """Return a mask of experts whose recorded arms have the same prediction as the arms
+    that they vote for now.
 
     Only votes for a single arm, or votes shared equally among arms, can be compared.
     """
@@ -264,8 +266,8 @@ def _are_ties(predictions: Array, votes: Array, ballots: Array) -> Bools:
 
 
 def how_far(recorded: Array, follows: Array) -> float:
-    """Return the largest difference, relative for numbers above 1; inf if they cannot
-    be compared."""
+    """Return the largest difference of two arrays, relative for numbers above 1; inf if
+    the arrays cannot be compared."""
     if recorded.shape != follows.shape:
         return inf
     is_float = recorded.dtype.kind == "f"

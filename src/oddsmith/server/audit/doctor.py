@@ -1,4 +1,5 @@
-"""doctor: find problems of stores, one check for each, with advice."""
+"""doctor: find problems of stores, and give advice. Each check is a function that finds
+one kind of problem."""
 
 import time
 from collections.abc import Sequence
@@ -24,12 +25,11 @@ Severity: TypeAlias = Literal["ok", "notice", "problem"]
 
 _DAY = 86_400.0
 _MIB = 2**20
-_REPLAY = 14e-6  # seconds to fold an event
+_REPLAY = 14e-6  # estimated seconds to apply an event to a state
 
 
 class Symptom(NamedTuple):
-    """The severity of a problem, its description, and advice (empty if there is
-    none)."""
+    """A problem: its severity, its description, and advice (empty if there is none)."""
 
     level: Severity
     what: str
@@ -485,7 +485,7 @@ AILMENTS = {
 
 
 class Finding(NamedTuple):
-    """The result of one check of the store at a place, with advice for a problem."""
+    """The result of one check of one store, with advice if there is a problem."""
 
     place: str
     check: str

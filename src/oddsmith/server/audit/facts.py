@@ -29,13 +29,13 @@ def check_facts(
     policy: Policy | None,
     expected: Mapping[str, object],
 ) -> Level:
-    """Check that the facts of a store agree with each other, with its policy and with
-    `expected`."""
+    """Check that the facts of a store agree with each other, with the store's policy,
+    and with `expected`."""
     about = reading.about
     level = Level("facts")
     for fact in ("seed", "arms"):
         is_known = about.get(fact) is not None
-        if fact == "arms" and fact in about:  # null if calls pass their arms
+        if fact == "arms" and fact in about:  # the arms are null if calls pass them
             is_known = True
         answer = None
         if not is_known:
@@ -82,8 +82,8 @@ def _check_judge(arbiter: Policy, description: Json) -> CheckResult:
 
 
 def _without_experts(description: Json) -> Json:
-    """Return a policy's description without its experts, because the experts in the
-    store are only stand-ins."""
+    """Return a policy's description without its experts. The store does not contain the
+    real experts, so they cannot be compared."""
     if not isinstance(description, dict):
         return description
     return {
@@ -94,9 +94,9 @@ def _without_experts(description: Json) -> Json:
 
 
 class StateCheck:
-    """Compares each snapshot with the fold of the events before it.
+    """Compares each snapshot with the state that is computed from the events before it.
 
-    A snapshot before any event is where the fold starts, so it is not checked.
+    A snapshot before any event is not checked, because the computation starts from it.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -115,10 +115,11 @@ class StateCheck:
                 self.level.take("", position, Differs(recorded, follows))
 
     def stops(self, head: int, tolerance: float, *, models: bool = False) -> Stops:
-        """Return the positions of snapshots and the head, with their check.
+        """Return the positions of the snapshots and of the last event, with the
+        function that checks the state there.
 
-        With `models`, a failed fold leaves the snapshots untested. Without models, a
-        failed fold is reported.
+        If the state cannot be computed, this is reported as a difference. With
+        `models`, the position counts as untested instead.
         """
 
         def check(position: int, state: StateAt) -> None:
@@ -164,10 +165,10 @@ def _damaged(error: Exception) -> Differs:
 
 
 class Contexts:
-    """Finds contexts that were removed one by one.
+    """Finds contexts that were deleted individually.
 
-    The service erases all contexts before some time, so a context cannot be missing
-    while an older one is still there.
+    The service always erases all contexts before some time. So if a context is missing
+    while an older one is still there, somebody else has deleted it.
     """
 
     def __init__(self) -> None:

@@ -33,14 +33,16 @@ class InForce:
         for line in reading.actions():
             controls = controls.after(line)
             self._controls[line.position] = controls
-        # the last policy with other bounds, because visits share policies
+        # cache: the last policy, and the same policy with changed bounds, because many
+        # visits have the same policy
         self._policy: Policy | None = None
         self._position = 0
         self._applied: Policy | None = None
 
     def check(self, visit: Visit) -> CheckResult:
-        """Check that a decision follows the actions that it has read: if the experiment
-        was paused, the control decided, and no paused arm was eligible."""
+        """Check that a decision obeys the actions that had been read when it was made:
+        if the experiment was paused, the control decided, and no paused arm was
+        eligible."""
         decision = visit.decision
         if decision is None:
             return None
@@ -61,8 +63,8 @@ class InForce:
         return None
 
     def applied(self, visit: Visit) -> Visit:
-        """Return a visit whose policy has the bounds and the exploration that
-        applied."""
+        """Return the visit with the bounds and the exploration that applied to its
+        policy."""
         folded = visit.folded
         position = visit.evidence.action
         controls = self._controls.get(position)
@@ -96,7 +98,7 @@ class InForce:
 def _paused_but_eligible(
     arms: Sequence[str], decision: Decision, controls: Controls
 ) -> str:
-    """Return a paused arm that was eligible; empty if there is none."""
+    """Return the name of a paused arm that was eligible; empty if there is none."""
     if not controls.paused_arms:
         return ""
     mask: Bools = np.ones(len(decision.propensities), dtype=np.bool_)

@@ -1,4 +1,5 @@
-"""export: write a store as a log, batch by batch, to evaluate, replay or fit."""
+"""export: write the decisions of a store as a log, in batches. Logs can be evaluated,
+replayed or used to fit models."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,13 +35,13 @@ _ROWS = 5000
 
 
 class Exported(NamedTuple):
-    """The rows of a log, with the numbers of rewards, of decisions by an incumbent, and
-    of erased contexts.
+    """Counts of an export: the rows of the log, and how many of them have a reward, an
+    incumbent's decision, or an erased context.
 
-    Four kinds of decisions are left out: `unshown` ones were deferred and never
-    activated; `paused` ones were made by the control while the experiment was paused;
-    `without` have no context, if contexts are required; `impossible` ones have a
-    propensity below 1e-12.
+    Four kinds of decisions are left out of the log, and counted: `unshown` were
+    deferred and never activated; `paused` were made by the control while the experiment
+    was paused; `without` have no context, although contexts are required; `impossible`
+    have a propensity below 1e-12.
     """
 
     rows: int = 0
@@ -62,13 +63,14 @@ def export(
     """Write the store's decisions as a log. The suffix of `path` selects Parquet, CSV,
     JSON lines or dsjson.
 
-    Rewards are the values of the decisions as of the last event; NaN if a decision does
-    not count yet. For an incumbent's decision, the propensities are the incumbent's.
-    Advice has a column for every expert of the final list; it is NaN before the expert
-    joined. If experts joined and the votes of the policy cannot be weighed again from
-    the store, advice is left out. Arms were not eligible before they were added. With
-    `contexts_only`, decisions with an erased context are left out. Rows are ordered by
-    the states that made the decisions.
+    The reward of a row is the decision's reward as of the last event, or NaN if the
+    decision does not count yet. If an incumbent decided, the propensities are the
+    incumbent's. The columns of advice contain every expert of the experiment; before it
+    joined, an expert has no predictions. There is no advice if experts joined a policy
+    whose votes cannot be weighed again from the store. Before it was added, an arm
+    counts as not eligible. With `contexts_only`, decisions with an erased context are
+    left out. Rows are sorted by the position of the state that the decision was made
+    with.
     """
     total = Exported()
 
@@ -107,11 +109,11 @@ def log_batches_of(
 
 
 class _Roster(NamedTuple):
-    """The names of the experts in the advice columns. Without names, the columns are as
-    recorded.
+    """The names of the experts in the advice columns. If `names` is None, the columns
+    contain the experts of each decision in the recorded order.
 
-    The decisions have different columns if experts joined and the votes of the policy
-    cannot be weighed again from the store. Then advice is left out.
+    `has_advice` is false if experts joined and the votes of the policy cannot be
+    weighed again from the store. Decisions would then have different columns.
     """
 
     names: tuple[str, ...] | None
@@ -121,7 +123,8 @@ class _Roster(NamedTuple):
 def _advisers(
     reading: Reading, joined: Sequence[str]
 ) -> tuple[_Roster, FoldState | None]:
-    """Return the final experts, and where a fold for their weights starts.
+    """Return the experts at the end of the log, and the state before the first event,
+    from which their weights are computed.
 
     If no expert joined, the weights are not needed, and there is no state.
     """
@@ -206,7 +209,8 @@ def _log_of(
 
 
 class _Advice(NamedTuple):
-    """Advice, bonus and log weights with one entry per final expert."""
+    """Advice, bonus and log weights of a decision. They have one entry for each expert
+    that exists at the end of the log."""
 
     advice: Array | None = None
     bonus: Array | None = None
@@ -229,14 +233,14 @@ class _Outcomes:
         self._accounts: dict[str, AmountAccount] = {}
 
     def take(self, line: Line, settled: int) -> None:
-        """Take the next line about a decision."""
+        """Add the next line about one of the decisions."""
         if self._names:
             account = self._accounts.setdefault(line.id, AmountAccount(self._defaults))
             account.take(line, settled)
 
     def columns(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the column of amounts (NaN if there is none) and the names of the
-        metrics."""
+        """Return the columns of the metrics: the amounts (NaN if there is none), and
+        the names."""
         if not self._names:
             return {}
         amounts = np.full((len(ids), len(self._names)), np.nan)
@@ -251,9 +255,10 @@ def _experiment_columns(
 ) -> dict[str, Any]:
     """Return the columns of an experiment with a control.
 
-    A decision without a control, or by an incumbent beside another control, compares
-    nothing: its share is NaN, and its own propensities take the place of the control's
-    where there are none.
+    Some decisions cannot be compared with the control, because they have no control, or
+    because an incumbent acted that is not the control. Their share of the control is
+    NaN. If the control's propensities are missing, the decision's own propensities are
+    in their place.
     """
     shares = []
     control = []
@@ -274,7 +279,8 @@ def _experiment_columns(
 def _columns(
     decisions: Sequence[Decision], advice: Sequence[_Advice]
 ) -> dict[str, Any]:
-    """Return the columns of decisions, the same ones for every batch."""
+    """Return the columns of a batch of decisions. All batches of a log have the same
+    columns."""
     odds: Any = [decision.propensities for decision in decisions]
     masks: Any = [_mask(decision) for decision in decisions]
     columns: dict[str, Any] = {
@@ -309,8 +315,8 @@ def _mask(decision: Decision) -> Bools:
 
 
 def _with_columns(decision: Decision, n_arms: int) -> Decision:
-    """Return the decision with entries for all arms; arms that were added later were
-    not eligible."""
+    """Return the decision with entries for all arms of the log. Arms that were added
+    after the decision are not eligible."""
     missing = n_arms - len(decision.propensities)
     if missing <= 0:
         return decision
@@ -323,7 +329,8 @@ def _with_columns(decision: Decision, n_arms: int) -> Decision:
 
 
 def _advice(visit: Visit, roster: _Roster) -> _Advice:
-    """Return the advice with one entry per final expert.
+    """Return the advice of a decision, with one entry for each expert that exists at
+    the end of the log.
 
     Log weights are NaN if all experts had predictions.
     """

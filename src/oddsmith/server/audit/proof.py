@@ -1,7 +1,7 @@
-"""verify: check that every decision of a store follows from its events.
+"""verify: check that every decision of a store can be computed again from the events.
 
-A panel asks the policy's own experts to predict again, in the contexts of old
-decisions.
+If the models are there, the policy's own experts predict again for the recorded
+contexts.
 """
 
 from collections import Counter
@@ -56,7 +56,8 @@ __all__ = ["Panel", "judge_of", "verify"]
 
 
 class Panel:
-    """Asks experts without a time limit; an expert that raises has no prediction."""
+    """Calls the experts of a policy again, without a time limit. An expert that raises
+    has no prediction."""
 
     def __init__(self) -> None:
         # cache of the last policy whose experts were asked, and these experts without a
@@ -73,14 +74,14 @@ class Panel:
         return self._run(visit, self._check_advice)
 
     def check_odds(self, visit: Visit) -> CheckResult:
-        """Check that the policy, with its models, gives the recorded propensities, to
-        1e-9."""
+        """Check that the policy, with its models, computes the recorded propensities,
+        up to 1e-9."""
         return self._run(visit, self._check_odds)
 
     def _run(
         self, visit: Visit, check: Callable[[Visit, FoldState, Decision], CheckResult]
     ) -> CheckResult:
-        """Run a check, if the experts can be asked."""
+        """Run a check if the experts can be called."""
         decision = visit.decision
         if visit.folded is None or decision is None:
             why = visit.why or "the state it was made with is not known"
@@ -135,7 +136,8 @@ class Panel:
         return same_odds(decision.propensities, follows, CLOSE)
 
     def _odds(self, policy: Policy, state: State, decision: Decision) -> Odds:
-        """Return the propensities of a policy whose experts have no time limit."""
+        """Compute the propensities of a decision again, by a policy whose experts have
+        no time limit."""
         if policy.bank is not None:
             if policy is not self._patient_of:
                 bank = _without_guard(policy.bank)
@@ -156,7 +158,7 @@ def _without_guard(bank: Experts) -> Experts:
 
 
 def _question(decision: Decision) -> Context:
-    """Return the question to the policy: the offer, or the context."""
+    """Return the input of the policy: the offer of arms, or the context."""
     if decision.arms is not None:
         return decision.question
     return single(decision.context)
@@ -170,8 +172,8 @@ def verify(
     facts: Mapping[str, object] | None = None,
     tolerance: float = 0.0,
 ) -> VerifyReport:
-    """Check that events have no gap, that facts and snapshots are consistent, and that
-    every decision follows, at three levels.
+    """Check that no events are missing, that facts and snapshots are consistent, and
+    that every decision can be computed again. Decisions are checked at three levels.
 
     1. The draw: seed and id select the arm from the recorded propensities.
     2. The propensities: recorded votes, weighed by the fold of all events up to the
@@ -190,7 +192,7 @@ def verify(
     shown on a terminal; level 3 also writes a line to standard error every 30 s.
     """
     number("tolerance", tolerance, low=0, high=1e-6)
-    # check the states first, because the head may grow meanwhile
+    # read the snapshots first, because new events may be written in the meantime
     states = StateCheck(reading)
     proof = _Proof(reading, reading.head(), judge_of(reading, policy), states)
     proof.check_store(policy, facts or {})
@@ -202,7 +204,7 @@ def verify(
 
 @dataclass
 class _Proof:
-    """The levels of a proof while they are being computed."""
+    """The results of all checks while they run, by level."""
 
     reading: Reading
     head: int
@@ -239,7 +241,7 @@ class _Proof:
 
     def weigh_again(self, tolerance: float, *, models: bool) -> None:
         """Check draws, propensities and states with the policy that the store
-        describes, which needs no models."""
+        describes. This needs no models."""
         reading = self.reading
         arbiter = self.arbiter
         contexts = Contexts()
@@ -298,8 +300,8 @@ class _Proof:
 
 
 def judge_of(reading: Reading, policy: Policy | None = None) -> Policy | None:
-    """Return the policy that the store describes (it weighs recorded votes), or that of
-    `policy`; None if there is neither."""
+    """Return a policy that weighs recorded votes: the policy that the store describes
+    or, without a description, the same part of `policy`. None if there is neither."""
     recorded = reading.about.get("judge")
     if recorded is None:
         return None if policy is None else judge(policy)
@@ -351,7 +353,8 @@ def _check_odds(
 
 
 def _damaged(why: object) -> Differs:
-    """Return the result for a decision that cannot be read or contradicts itself."""
+    """Return the result for a decision that cannot be read, or whose fields contradict
+    each other."""
     return Differs(f"something that is not a decision ({why!s:.80})", "a decision")
 
 

@@ -1,4 +1,4 @@
-"""story: list the events of one decision and its reward."""
+"""story: list all events of one decision, and compute its reward."""
 
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,11 +26,12 @@ _WORDS = {
     "metric": "metric",
     "metric_correction": "metric corrected",
 }
-"""Names of the events that determine a reward; other events are named by their kind."""
+"""Displayed names of the events that determine a reward. Other events are shown with
+their kind."""
 
 
 class Happening(NamedTuple):
-    """An event of a decision, and its effect.
+    """An event of a decision, and a description of its effect.
 
     `sender` is the name of the API key that sent it, if it is known.
     """
@@ -48,10 +49,11 @@ class Happening(NamedTuple):
 class Story:
     """The history of a decision, with values in the caller's units.
 
-    If the store has only later events of this id, the fields about the decision are
-    None. The decision counts from the position `counts_since` on, and with this
-    `reward` from `reward_since` on (later, if a late reward counts as it arrives). An
-    erased `context` is "erased".
+    If the store has events of this id, but not the decision, the fields about the
+    decision are None. `counts_since` is the position from which the decision counts.
+    `reward_since` is the position from which its present `reward` counts, which is
+    later if a late reward counts when it arrives. `context` is "erased" if the context
+    was erased.
     """
 
     id: str
@@ -169,7 +171,8 @@ def story_of(reading: Reading, id: str) -> Story:
 
 
 def _odds(decision: Decision, arms: Any) -> dict[str, float]:
-    """Return the propensities by name, or by number if the store has no names."""
+    """Return the propensities by the arm's name, or by its number if the store has no
+    names."""
     shares = decision.propensities.tolist()
     names = range(len(shares))
     if arms and len(arms) == len(shares):
@@ -178,7 +181,8 @@ def _odds(decision: Decision, arms: Any) -> dict[str, float]:
 
 
 def _happening(account: Account, line: Line, scale: RewardScale) -> Happening:
-    """Add an event to the account, and describe its effect."""
+    """Add an event to the account of the decision, and return the event with its
+    effect."""
     before = account.counts
     is_late = account.default is not None
     account.take(line)

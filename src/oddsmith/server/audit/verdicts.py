@@ -1,5 +1,5 @@
-"""Results of a proof: the records of each level that follow, differ, or are
-untested."""
+"""Results of `verify`. At each level a recorded value can follow from the other
+records, differ, or be untested."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from typing import NamedTuple, TypeAlias
 
 __all__ = ["CheckResult", "Differs", "Level", "Miss", "Untested", "VerifyReport"]
 
-_SHOWN = 5  # records that do not follow, listed per level
+_SHOWN = 5  # maximum number of differing records that are listed per level
 _ROUNDING = 1e-9
 
 
 class Differs(NamedTuple):
-    """A recorded value, and the value that follows from the other records, with the
-    distance if they are numbers."""
+    """Result of a check that failed: the recorded value, the value that follows from
+    the other records, and the distance of the two if they are numbers."""
 
     recorded: str
     follows: str
@@ -22,9 +22,10 @@ class Differs(NamedTuple):
 
 
 class Untested(NamedTuple):
-    """The reason why a record could not be checked.
+    """Result of a check that was impossible: the reason why a record could not be
+    checked.
 
-    It is `excused` if the reason would also apply to a complete store.
+    `excused` is true if the record could not be checked in a complete store, either.
     """
 
     why: str
@@ -36,7 +37,7 @@ CheckResult: TypeAlias = Differs | Untested | None
 
 
 class Miss(NamedTuple):
-    """A record that does not follow from the others."""
+    """A record that does not follow from the other records."""
 
     level: str
     id: str
@@ -53,12 +54,13 @@ class Miss(NamedTuple):
 
 @dataclass
 class Level:
-    """One level of a proof: the number of checked records, and how many followed.
+    """The results at one level: the number of checked records, and how many of them
+    follow from the other records.
 
-    `untested` counts other records by reason; `lacking` is the number of untested ones
-    that could have been checked in a complete store. `misses` are the first records
-    that do not follow. `worst` is the largest distance of a number from the one that
-    follows (inf for other records).
+    `untested` counts the records that could not be checked, by reason; `lacking` is how
+    many of them could have been checked in a complete store. `misses` contains the
+    first records that do not follow. `worst` is the largest distance between a recorded
+    number and the number that follows (inf if a record is not a number).
 
     >>> odds = Level("odds")
     >>> (
@@ -107,7 +109,8 @@ class Level:
 
 
 class VerifyReport(NamedTuple):
-    """The levels of a proof, with the numbers of events and decisions."""
+    """The result of `verify`: the results by level, and the numbers of events and
+    decisions."""
 
     experiment: str
     events: int
@@ -116,12 +119,12 @@ class VerifyReport(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether everything that could be checked follows."""
+        """Whether all records that could be checked follow from the other records."""
         return all(level.checked == level.followed for level in self.levels)
 
     @property
     def complete(self) -> bool:
-        """Whether everything was checked that could be checked in a complete store."""
+        """Whether all records were checked that can be checked in a complete store."""
         return not any(level.lacking for level in self.levels)
 
     @property
@@ -131,12 +134,12 @@ class VerifyReport(NamedTuple):
 
     @property
     def rounding(self) -> bool:
-        """Whether all misses are differences by rounding only, which another build of
-        the arithmetic library may cause."""
+        """Whether the records differ only by rounding, which another build of the
+        arithmetic library may cause."""
         return not self.holds and all(level.worst <= _ROUNDING for level in self.levels)
 
     def record(self) -> dict[str, object]:
-        """Return the verdict as JSON."""
+        """Return the report as JSON."""
         return {
             "experiment": self.experiment,
             "holds": self.holds,

@@ -1,9 +1,9 @@
-"""Yield every decision of a store with the state that made it, by a single fold over
-all events.
+"""walk: yield every decision of a store with the state that it was made with. The
+states are computed in a single pass over all events.
 
-If a correction, or a reward after a default, changes an earlier event, the state is
-folded again from a recent state in memory. Snapshots of the store are not used, except
-for one before any event.
+If a correction, or a reward after a default, changes the effect of an earlier event,
+the state is computed again from a recent state in memory. Snapshots of the store are
+not used, except for a snapshot before any event.
 """
 
 from array import array
@@ -51,13 +51,15 @@ UNREADABLE = (
 
 _CHUNK = 500  # decisions in memory at a time
 _WINDOW = 2000  # lines to read ahead, because positions of a server are far apart
-_BEHIND = 10_000  # minimum number of lines in memory, because most refolds are recent
-_APART = 50  # number of states skipped between two that stay in memory
-_DENSE = 100  # number of recent states that all stay in memory, if they are small
+# minimum number of lines in memory, because most corrections concern recent decisions
+_BEHIND = 10_000
+_APART = 50  # of the older states, only every 50th stays in memory
+_DENSE = 100  # number of newest states that all stay in memory if they are small
 
 
 class StateAt(NamedTuple):
-    """The fold of all events up to a position, or the reason why there is none.
+    """The state after all events up to a position, or the reason why it cannot be
+    computed.
 
     If `erased`, the reason is that the policy would learn from an erased context.
     """
@@ -68,8 +70,8 @@ class StateAt(NamedTuple):
 
 
 class Stops(NamedTuple):
-    """Positions, in order, and the function that is called with the state at each of
-    them."""
+    """Positions in increasing order, and a function that is called with the state at
+    each position."""
 
     positions: Sequence[int]
     tell: Callable[[int, StateAt], None]
@@ -84,10 +86,10 @@ class DecisionRecord(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A decision with the state that it was made with, according to its record.
+    """A decision and the state it was made with, as recorded.
 
-    `why` is the reason if one of them is missing. If `erased`, the reason is that the
-    policy would learn from an erased context.
+    `why` says why the decision or the state is missing, if it is. `erased` is true if
+    the policy would have to learn from an erased context.
     """
 
     line: Line
@@ -154,13 +156,13 @@ def _lines_at(reading: Reading, positions: Sequence[int]) -> Iterator[Line]:
 
 
 def has_earlier_state(line: Line) -> bool:
-    """Return whether the state that a decision refers to existed before it."""
+    """Return whether the state that a decision refers to comes before the decision."""
     return line.seen is not None and 0 <= line.seen < line.position
 
 
 def start_of(reading: Reading, policy: Policy) -> FoldState:
-    """Return the state before any event: that of `start` in the policy file, or the
-    prior."""
+    """Return the state before any event: the state `start` of the policy file, or else
+    the prior."""
     if any(snapshot.position == 0 for snapshot in reading.snapshots()):
         state = unpack_part(reading.content(0), policy, "the snapshot at position 0")
         return initial_fold(reading, policy, state)
@@ -185,7 +187,8 @@ def read_decisions(reading: Reading, positions: Sequence[int]) -> list[DecisionR
 
 
 class StateCursor:
-    """Returns the states at given positions, which must not decrease."""
+    """Computes the states at given positions. Each position must be at least as large
+    as the previous one."""
 
     def __init__(
         self, reading: "Ahead", start: FoldState, change: Change | None
@@ -195,12 +198,13 @@ class StateCursor:
         self._now = start
         self._recent = [copy_fold(start)]
         self._failure: StateAt | None = None
-        self._passed = 0  # states since the last one that was added to `_recent`
-        # whether the current fold may update the state in place
+        # number of states since the last one that was added to `_recent`
+        self._passed = 0
+        # whether the current state may be updated in place
         self._is_written = False
 
     def at(self, position: int) -> StateAt:
-        """Return the fold of all events up to a position."""
+        """Return the state after all events up to a position."""
         if self._failure is None and position > self._now.position:
             self._is_written = False
             try:
@@ -237,7 +241,7 @@ class StateCursor:
 
 
 class Ahead:
-    """A cache for a fold that reads a few lines at a time.
+    """A cache of lines and decisions, for computing states a few lines at a time.
 
     It contains a few thousand lines before and after the current one.
     """
@@ -313,7 +317,7 @@ class Ahead:
         for chunk in _chunks(np.array(sorted(positions), dtype=np.int64)):
             try:
                 decisions = self._reading.decisions(chunk)
-            # at least one is damaged: reading each alone shows which
+            # at least one decision is damaged; it is found when each is read alone
             except UNREADABLE:
                 continue
             self._decisions |= zip(chunk, decisions, strict=True)

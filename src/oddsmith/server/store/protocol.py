@@ -1,5 +1,5 @@
-"""The Store protocol: the guarantees of every event store, and the lines that are read
-from it."""
+"""The protocol `Store`, with the guarantees of every event store, and the classes of
+what is read from a store."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -53,15 +53,16 @@ __all__ = [
 
 
 class Draw(NamedTuple):
-    """The draw of a decision: its arm and index, the propensities (K,) of all arms, and
-    the mask of eligible arms (None: all).
+    """The draw of a decision: the drawn arm and its index, the propensities (K,) of all
+    arms, and the mask of eligible arms (None if all were eligible).
 
     `names` are the names of arms that came with the call. If an incumbent acted
-    (`shadow`), arm and propensities are the incumbent's, and `own` is the draw that the
-    policy would have made, if recorded. `votes` (N,) contains each expert's vote for
-    the arm, NaN for experts without a prediction; None if votes are not recorded.
-    `control` (K,) contains the propensities of the experiment's control, `holdout` its
-    share of the draw, and `group` the side that decided for the `unit`.
+    (`shadow`), the arm and the propensities are the incumbent's, and `own` is the draw
+    that the policy would have made, if it was recorded. `votes` (N,) contains each
+    expert's vote for the arm, NaN for experts without a prediction; None if votes are
+    not recorded. `control` (K,) contains the propensities of the experiment's control,
+    and `holdout` is the control's share of the draw. `group` is the group of the
+    `unit`: policy or control.
     """
 
     arm: str
@@ -112,7 +113,7 @@ class Draw(NamedTuple):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the experiment was paused, so that the draw was the control's."""
+        """Whether the experiment was paused, so that the control made the draw."""
         return self.group == PAUSED
 
     @property
@@ -129,12 +130,12 @@ class Draw(NamedTuple):
 
 
 class ContextErased(StoreFailed):
-    """The context of a decision was erased, but the policy must learn from it."""
+    """The policy must learn from a decision's context, but the context was erased."""
 
 
 class Erased:
-    """Takes the place of an erased context. Reading it raises; fixed experts never read
-    it."""
+    """Stands for an erased context. Every use of it raises `ContextErased`. Experts
+    that do not learn never use old contexts."""
 
     def _refuse(self, *_: object) -> NoReturn:
         learns = "a policy that learns from contexts"
@@ -166,25 +167,27 @@ DECISION_KINDS: tuple[DecisionKind, ...] = get_args(DecisionKind)
 KINDS: tuple[EventKind, ...] = (*DECISION_KINDS, *get_args(ExperimentKind))
 
 Rule: TypeAlias = Literal["first", "first_at_close", "sum"]
-"""How the rewards of one decision are combined. "first": the first one counts when it
-arrives. "first_at_close" and "sum": the first one, or the sum of all, counts when the
-window closes; without a reward, the default counts."""
+"""How the rewards of one decision are combined. "first": the first reward counts as
+soon as it arrives. "first_at_close": the first reward counts when the window closes.
+"sum": the sum of all rewards counts when the window closes. If there is no reward when
+a window closes, the default counts."""
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 Late: TypeAlias = Literal["arrives", "rewrites"]
-"""Where a reward that comes after the default counts: at its own position ("arrives"),
-or at that of the default, which rewrites history ("rewrites")."""
+"""Position at which a reward counts that comes after the default: the reward's own
+position ("arrives") or the position of the default ("rewrites"). The latter changes all
+later states."""
 
 
 class Line(NamedTuple):
-    """An event without the body of a decision: the fields that the bookkeeping of
-    rewards needs.
+    """An event with the fields that the accounting of rewards needs, but without the
+    content of a decision.
 
-    `id` is the decision's, or the name of an expert or a setting. `value` is a reward,
-    a default, a correction or a prior share. `seen` is the position of the state that
-    made a decision. `sender` is the name of the key that sent the event, None for the
-    service itself. `body` is the JSON of other fields of events that are not decisions.
-    `arm` is the drawn arm.
+    `id` is the id of a decision, or the name of an expert or a setting. `value` is a
+    reward, a default, a correction or a prior share. `seen` is the position of the
+    state that a decision was made with. `sender` is the name of the API key that sent
+    the event, or None for the service itself. `body` contains the other fields of
+    events that are not decisions, as JSON. `arm` is the arm that a decision drew.
     """
 
     position: int
@@ -206,7 +209,8 @@ class Line(NamedTuple):
 
     @property
     def of_metric(self) -> bool:
-        """Whether the event is an amount of a metric, in the metric's unit."""
+        """Whether the event is about the amount of a metric, so that `value` is in the
+        metric's unit."""
         return self.kind in ("metric", "metric_correction")
 
     @property
@@ -220,13 +224,13 @@ class Line(NamedTuple):
 
     @property
     def of_kernels(self) -> bool:
-        """Whether the arithmetic changed, so that the state is folded again from the
-        first event."""
+        """Whether the kernels changed, so that the state must be computed again from
+        the first event."""
         return (self.kind, self.id) == ("configuration", KERNELS)
 
 
 def decision_line(lines: Iterable[Line]) -> Line | None:
-    """Return the first decision among these lines; None if there is none."""
+    """Return the first line that is a decision; None if there is none."""
     for line in lines:
         if line.kind == "decision":
             return line
@@ -234,8 +238,8 @@ def decision_line(lines: Iterable[Line]) -> Line | None:
 
 
 class Receipt(NamedTuple):
-    """The answer of a store to an event: its position in the log, or the refusal. `new`
-    is False for an event that was stored before.
+    """The answer of a store to an event: the event's position in the log, or the reason
+    for its refusal. `new` is False if the event was stored before.
 
     A `parked` reward or activation counts once its decision is in the log.
     """
@@ -246,14 +250,14 @@ class Receipt(NamedTuple):
     parked: bool = False
 
     def accepted(self) -> int:
-        """Return the position; raise if the event was refused."""
+        """Return the position of the event; raise if the event was refused."""
         if self.refused is not None:
             raise self.refused
         return self.position
 
 
 class Snapshot(NamedTuple):
-    """A state saved at a position, with policy, format and time."""
+    """Description of a saved state: its position, format and time, and the policy."""
 
     position: int
     fingerprint: str
@@ -262,8 +266,8 @@ class Snapshot(NamedTuple):
 
 
 class BackupFacts(NamedTuple):
-    """The time, epoch and last position of a backup; `restored` is the time of its
-    restore."""
+    """The time, epoch and last position of a backup; `restored` is the time when it was
+    restored, or None."""
 
     time: float
     epoch: str
@@ -272,12 +276,13 @@ class BackupFacts(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The inputs of a decision's propensities: ballots (N, K), if recorded; `shadow` if
-    an incumbent acted.
+    """The inputs that a decision's propensities were computed from: `votes` are the
+    ballots (N, K), if they were recorded, and `shadow` is true if an incumbent acted.
 
-    `own` is the draw that the policy would have made instead. `action` is the position
-    of the last action that applied, `barred` has the reasons why arms were not
-    eligible, and `killed` is whether the environment had stopped the experiment.
+    `own` is the draw that the policy would have made in place of the incumbent.
+    `action` is the position of the last operator action that applied. `barred` contains
+    the reasons why arms were not eligible, by arm number. `killed` is true if an
+    environment variable had stopped the experiment.
     """
 
     votes: Array | None
@@ -292,7 +297,8 @@ class Window(NamedTuple):
     """A reward window, opened at this position and time by a decision or by the
     activation of a deferred one.
 
-    It is `closed` if a default was written, or with the rule "first" a reward.
+    It is `closed` if a default was written or if, with the rule "first", a reward was
+    written.
     """
 
     position: int
@@ -302,21 +308,21 @@ class Window(NamedTuple):
 
 
 class Foldable(Protocol):
-    """The methods of a store that a fold uses."""
+    """The methods of a store that are used to compute a state from its events."""
 
     rule: Rule
     """How the rewards of one decision are combined."""
     late: Late
-    """Where a reward that comes after the default counts."""
+    """Position at which a reward counts that comes after the default."""
     zero: float
-    """The user's 0 on the scale from 0 to 1, which is the value of a sum without
-    parts."""
+    """The position of the user's 0 on the scale from 0 to 1. This is the value of a sum
+    without parts."""
 
     reward_weights: Mapping[str, float]
-    """Weights of the metrics that the reward is computed from, on the scale from 0 to
-    1."""
+    """Weight of each metric that the reward is computed from, for rewards on the scale
+    from 0 to 1."""
     metrics: Mapping[str, Mapping[str, Any]]
-    """The declarations of metrics, as JSON by name."""
+    """The declaration of each metric as JSON, by name."""
 
     def lines(self, after: int, until: int) -> Iterator[Line]:
         """Yield the lines with after < position <= until, in order."""
@@ -325,8 +331,8 @@ class Foldable(Protocol):
         """Return all lines about these decisions up to `until`, in order."""
 
     def decisions(self, positions: Sequence[int]) -> list[Decision]:
-        """Return the decisions made at these positions, in this order; an erased
-        context is `Erased`."""
+        """Return the decisions at these positions, in this order. An erased context is
+        replaced by `Erased`."""
 
     def draws(self, positions: Sequence[int]) -> list[Draw | None]:
         """Return the draws of the decisions at these positions, in this order; None for
@@ -343,39 +349,39 @@ class Reading(Foldable, Protocol):
     """The methods of a store that need no policy."""
 
     about: dict[str, Any]
-    """Facts about the experiment from when the store was made, as JSON."""
+    """Facts about the experiment at the time when the store was created, as JSON."""
     experts: tuple[str, ...] | None
-    """The experts whose predictions are the advice of the first decisions; None if
-    these contain no advice, or votes."""
+    """Names of the experts whose predictions are recorded in the first decisions. None
+    if decisions contain no predictions."""
     fingerprint: str
-    """Fingerprint of the policy that the store was made with."""
+    """Fingerprint of the policy that the store was created with."""
     description: Any
-    """Description of the policy that the fingerprint was computed from, as JSON."""
+    """Description of the policy as JSON, from which the fingerprint was computed."""
     gapless: bool
     """Whether positions are 1, 2, 3 and so on, so that a missing one means that an
     event was deleted."""
     secret: bytes
     """Key of the digests of names and categories in states: 16 bytes."""
     epochs: list[tuple[str, int]]
-    """Names of the store, each with the position after which it applies; every restore
-    adds a new one."""
+    """Names of the store, each with the position after which the name applies. Every
+    restore adds a new name."""
     backup: BackupFacts | None
     """Facts of a backup, or of the backup that the store was restored from; None for
     other stores."""
 
     def head(self) -> int:
-        """Return the last position that readers may see; 0 if there is none."""
+        """Return the last position that readers may see; 0 if the store is empty."""
 
     def hold_up(self) -> HoldUp | None:
-        """Return the oldest transaction that hides events from readers; None for stores
-        without such transactions."""
+        """Return the oldest transaction that hides events from readers; None for kinds
+        of stores that have no such transactions."""
 
     def writers(self) -> list[str]:
         """Describe the programs that have the store open for writing."""
 
     def evidence(self, positions: Sequence[int]) -> list[Evidence]:
-        """Return the inputs of the propensities of the decisions at these positions, in
-        this order."""
+        """Return the inputs that the propensities were computed from, for the decisions
+        at these positions, in this order."""
 
     def lines_back(self, before: int, limit: int) -> list[Line]:
         """Return at most `limit` lines before a position, newest first."""
@@ -385,8 +391,8 @@ class Reading(Foldable, Protocol):
         reading contexts."""
 
     def newest(self) -> Line | None:
-        """Return the last event with a time of the service's clock; None if there is
-        none.
+        """Return the last event whose time was read from the service's clock; None if
+        there is no such event.
 
         Changes of settings do not count, except for `CLOCK`, because their times may
         come from other clocks.
@@ -400,15 +406,15 @@ class Reading(Foldable, Protocol):
         arms added."""
 
     def of_setting(self, setting: str) -> list[Line]:
-        """Return the changes of a setting, in order; the body of each contains its
-        value."""
+        """Return the changes of a setting, in order. The body of each line contains the
+        new value."""
 
     def actions(self) -> list[Line]:
-        """Return the actions of operators and guardrails, in order. An open transaction
-        does not hide them."""
+        """Return the actions of operators and guardrails, in order. This includes
+        actions that other readers cannot see yet because of open transactions."""
 
     def of_unit(self, unit: str) -> list[Line]:
-        """Return the decisions of a unit that keeps its own, oldest first."""
+        """Return the decisions of a unit in a sticky experiment, oldest first."""
 
     def of_slate(self, slate: str) -> list[Line]:
         """Return the decisions of a slate, in the order of its slots."""
@@ -428,7 +434,8 @@ class Reading(Foldable, Protocol):
         if it has changed."""
 
     def close(self) -> None:
-        """Release all resources; a store writes its queue first."""
+        """Release all resources. A store that can be written to writes its queue
+        first."""
 
 
 class Store(Reading, Protocol):
@@ -462,12 +469,12 @@ class Store(Reading, Protocol):
 
     @property
     def write_trouble(self) -> str:
-        """The reason why the last write failed or the next one cannot succeed; empty if
-        there is none. Never waits."""
+        """The reason why the last write failed, or why the next write cannot succeed;
+        empty if there is no fault. Reading this property never blocks."""
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Return receipts in the order of `events`, once all of them are committed in
-        that order. Can be called from any thread."""
+        """Append events; return a future with their receipts, in the same order, after
+        the commit. Can be called from any thread."""
 
     def keep(self, snapshot: Snapshot, content: bytes) -> None:
         """Save a snapshot, and delete older ones (`retained_positions`)."""
@@ -478,11 +485,11 @@ class Store(Reading, Protocol):
 
 
 class DamagedSnapshot(BadFile):
-    """The content of a snapshot differs from what was saved."""
+    """The content of a snapshot differs from the content that was saved."""
 
 
 def line_of(event: Event, position: int = 0) -> Line:
-    """Return an event without the body of a decision.
+    """Return the line of an event.
 
     >>> from oddsmith.server.store.events import Reward
     >>> line_of(Reward("a", 1.0, time=9.0))[:5]

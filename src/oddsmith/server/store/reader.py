@@ -1,4 +1,4 @@
-"""StoreReader: reading a store in SQL, by the queries of its database."""
+"""StoreReader: read a store with the SQL queries of its database."""
 
 import json
 from abc import ABC, abstractmethod
@@ -94,15 +94,15 @@ def snapshot_digest(snapshot: Snapshot, content: bytes) -> bytes:
 
 
 class StoreReader(Reading, ABC):
-    """Implements `Reading` with the queries of one database; subclasses define them and
-    `_fetch`."""
+    """Implements `Reading` with SQL queries. Subclasses define the queries for one
+    database, and `_fetch`."""
 
     queries: ClassVar[Queries]
     _metrics: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
     def metrics(self) -> Mapping[str, Mapping[str, Any]]:
-        """Declarations of metrics, read once."""
+        """Declarations of the metrics by name. They are read only once."""
         if self._metrics is None:
             self._metrics = metrics_of(self)
         return self._metrics
@@ -294,7 +294,8 @@ class StoreReader(Reading, ABC):
 
     @abstractmethod
     def copy(self, part: Path) -> None:
-        """Write the store, as of one moment, into an empty file, as a SQLite store."""
+        """Write a consistent copy of the store into an empty file, as a SQLite
+        store."""
 
     def _lines(
         self, query: str, *values: object, patience: float = _USUAL
@@ -309,7 +310,8 @@ class StoreReader(Reading, ABC):
             yield from self._fetch(query, part)
 
     def _rows(self, query: str, positions: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Return the rows of decisions without their positions, in this order."""
+        """Return the rows of the decisions at these positions, in this order. The rows
+        do not contain the positions."""
         rows: dict[int, tuple[Any, ...]] = {}
         for position, *columns in self._fetch_by_position(query, positions):
             rows[position] = tuple(columns)
@@ -323,7 +325,8 @@ class StoreReader(Reading, ABC):
     def _decision_rows(
         self, positions: Sequence[int]
     ) -> tuple[list[DecisionRow], dict[str, str], dict[str, str]]:
-        """Return the rows of decisions, with the texts of their names and features."""
+        """Return the rows of decisions, with two dicts from digest to text: of their
+        names and of their features."""
         rows: list[DecisionRow] = []
         name_digests: set[str] = set()
         feature_digests: set[str] = set()
@@ -344,7 +347,7 @@ class StoreReader(Reading, ABC):
         return rows, names, features
 
     def _texts(self, query: str, digests: set[str]) -> dict[str, str]:
-        """Return the texts of these digests."""
+        """Return a dict with the text of each digest."""
         texts: dict[str, str] = {}
         for part in _parts(sorted(digests)):
             texts |= self._fetch(query, part)
@@ -358,7 +361,7 @@ class StoreReader(Reading, ABC):
 
 
 def _parts(values: Sequence[_T]) -> Iterator[list[_T]]:
-    """Split ids or positions into lists for one statement each."""
+    """Split ids or positions into lists that fit into one statement each."""
     for first in range(0, len(values), _MANY):
         yield list(values[first : first + _MANY])
 

@@ -1,9 +1,9 @@
-"""The rows of a store: how events are written, and how decisions are read back.
+"""Convert events to rows of a store, and rows to decisions.
 
-A decision is a line of JSON plus its numbers as they are in memory (float64,
-little-endian). This is as exact as `to_json`, with half the size and half the time.
-Votes come last. The context is stored separately, so that it can be erased. Lists of
-names and features of arms are stored once, by digest.
+A decision is stored as a line of JSON, plus the bytes of its arrays (float64,
+little-endian), of which the votes are the last. This is as exact as `to_json`, and
+needs half the space and half the time. The context is stored separately, so that it can
+be erased. Lists of names and features of arms are stored only once, by digest.
 """
 
 import json
@@ -62,7 +62,8 @@ __all__ = [
 Form: TypeAlias = tuple[int, str]
 """The number of arms, and the encoding of votes for them."""
 WHOLE = (("u1", 2**8 - 1), ("<u2", 2**16 - 1))
-"""Integer types, with the largest value of each, which stands for "no arm"."""
+"""Integer types for the number of an arm. The largest value of each type means "no
+arm"."""
 _NO_ARM = dict(WHOLE)
 
 
@@ -100,7 +101,8 @@ def votes_on(arm: int, form: Form, content: bytes) -> Array:
 
 
 def shared(cast: Bools) -> Array:
-    """Return ballots in which the arms of each expert share its vote equally."""
+    """Return ballots that divide the vote of each expert equally among the arms that it
+    voted for."""
     shares: Array = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1)
     return shares
 
@@ -113,18 +115,18 @@ _NUMBERS = ("propensities", "advice", "bonus", "log_weights")
 
 
 class ContextRow(NamedTuple):
-    """The part of a decision that can be erased: digests of features, and the JSON of
-    the context."""
+    """The part of a decision that can be erased: the digests of features, and the
+    context as JSON."""
 
     features: bytes | None
     body: str | None
 
 
 class EventRow(NamedTuple):
-    """An event as a store writes it: the columns of `events`, and the content for other
-    tables.
+    """An event as a store writes it: the columns of the table `events`, and the content
+    of other tables.
 
-    It adds the bytes of a decision: `body` is its JSON, `numbers` are its arrays.
+    For a decision, `body` is its JSON, and `numbers` contains the bytes of its arrays.
     `context`, `names` and `features` belong to other tables.
     """
 
@@ -165,12 +167,12 @@ COLUMNS = (
 )
 """The columns of `events` that an event fills."""
 columns_of: Callable[[EventRow], tuple[object, ...]] = attrgetter(*COLUMNS)
-"""The values of `COLUMNS` of a row."""
+"""Return the values of the columns `COLUMNS` of a row."""
 
 
 def row_of(event: Event, rule: Rule) -> EventRow:
-    """Return the row of an event; raise if it cannot be written, or not with this
-    rule."""
+    """Return the row of an event; raise if the event cannot be stored, or is not
+    allowed by the reward rule."""
     if not isinstance(event, DecisionMade):
         if rule != "sum" and isinstance(event, Reward) and event.key:
             raise InvalidInput(
@@ -272,8 +274,8 @@ def _force_facts(event: DecisionMade) -> dict[str, Any]:
 
 
 def _control_facts(decision: Decision) -> dict[str, Any]:
-    """Return the facts about the control: its propensities (index of an arm, "uniform"
-    or a list), its share, and the group if units are assigned."""
+    """Return the facts about the control: its propensities (as the index of an arm,
+    "uniform" or a list), its share of the draw, and the group if units are assigned."""
     return {
         "odds": _short_odds(decision.control, decision.eligible),
         "holdout": decision.holdout,
@@ -315,10 +317,10 @@ def _control_odds(odds: Any, plain: Mapping[str, Any]) -> Array | None:
 def _offer(
     decision: Decision, plain: dict[str, Any]
 ) -> tuple[Content, tuple[FeatureRow, ...]]:
-    """Return the names of the offered arms, and the features of all of them or of the
-    drawn one.
+    """Return the names of the offered arms, and the features of all arms or of the
+    drawn arm.
 
-    If arms are fixed, features are stored in the decision, with the names of their
+    If the arms are fixed, features are stored in the decision, with the names of their
     arms.
     """
     names = text_of(
@@ -341,7 +343,7 @@ def _offer(
 
 
 class AnotherValue(Conflict):
-    """An event with the value `first` was repeated with another value.
+    """Error: an event with the value `first` was repeated with another value.
 
     >>> row = row_of(Reward("visit-7", 0.6, time=0.0), "first")
     >>> print(AnotherValue(row, 0.5).in_units(RewardScale(0.0, 20.0)))
@@ -354,8 +356,8 @@ class AnotherValue(Conflict):
         super().__init__(self._sentence(first, row.value))
 
     def in_units(self, scale: RewardScale) -> Conflict:
-        """Return the error in the caller's units; shares of the weight have no
-        units."""
+        """Return the error with values in the caller's units. Shares of the weight have
+        no units."""
         got = self.row.value
         if self.row.kind not in ("reward", "default", "correction"):
             return self
@@ -379,8 +381,8 @@ def repeated(
     *,
     parked: bool = False,
 ) -> Receipt:
-    """Return the receipt of a row that was stored before, at this position, with this
-    value and body.
+    """Return the receipt of a row that was stored before. `position`, `value` and
+    `body` are those of the stored row.
 
     A decision is identified by its id or unit, and may be repeated with another body.
     """
@@ -395,7 +397,8 @@ def repeated(
 
 
 def unrewarded(row: EventRow) -> Receipt:
-    """Return the receipt of a correction without a reward to correct."""
+    """Return the receipt of a refused correction: its decision has no reward to
+    correct."""
     return Receipt(
         0,
         False,
@@ -404,7 +407,8 @@ def unrewarded(row: EventRow) -> Receipt:
 
 
 class DecisionRow(NamedTuple):
-    """The columns of a decision; `there` is whether its context still exists."""
+    """The columns of a decision. `there` is true if the decision's context still
+    exists."""
 
     plain: dict[str, Any]
     numbers: bytes
@@ -418,7 +422,7 @@ def read_decision(
 ) -> Decision:
     """Return the decision with its context, or `Erased` in its place.
 
-    `names` and `features` contain texts by their digests.
+    `names` and `features` map digests to texts.
     """
     plain = dict(row.plain)
     counts = plain.pop("numbers")
@@ -461,7 +465,7 @@ def read_decision(
 
 
 def read_evidence(body: str, numbers: bytes) -> Evidence:
-    """Return the votes and the incumbent's part of a decision."""
+    """Return the inputs that the propensities of a decision were computed from."""
     plain: dict[str, Any] = json.loads(body)
     votes = None
     if "votes" in plain:
@@ -516,8 +520,8 @@ def read_drawn(
 
 
 def _force(plain: Mapping[str, Any]) -> tuple[int, dict[int, str], bool]:
-    """Return the position of the last action, the reasons of arms that were not
-    eligible, and whether the environment had stopped the experiment."""
+    """Return the position of the last operator action, the reasons why arms were not
+    eligible, and whether an environment variable had stopped the experiment."""
     facts = plain.get("force", {})
     barred = {int(arm): str(why) for arm, why in facts.get("barred", {}).items()}
     return int(facts.get("action", 0)), barred, bool(facts.get("killed", False))
@@ -529,7 +533,8 @@ def _after_numbers(plain: dict[str, Any], numbers: bytes) -> bytes:
 
 
 def _shadow(shadow: Any) -> tuple[bool, OwnDraw | None]:
-    """Return whether an incumbent acted, and the policy's own draw, if it is there."""
+    """Return whether an incumbent acted, and the policy's own draw if it was
+    recorded."""
     if not isinstance(shadow, dict):
         return bool(shadow), None
     odds = np.array(shadow["odds"], dtype=np.float64)
@@ -537,10 +542,11 @@ def _shadow(shadow: Any) -> tuple[bool, OwnDraw | None]:
 
 
 def pack_votes(votes: Array) -> tuple[Form, bytes]:
-    """Return the form of ballots (N, K), and their bytes.
+    """Encode ballots (N, K); return the form of the encoding, and the bytes.
 
-    "u1" and "<u2": the arm of each expert, or none. "bits": the arms of each expert,
-    which share its vote. "f8": all of it as it is.
+    The form contains the number of arms and the name of an encoding. "u1" and "<u2"
+    store the number of each expert's arm, or "no arm". "bits" stores which arms share
+    the vote of each expert. "f8" stores all numbers unchanged.
 
     >>> pack_votes(np.array([[0.0, 1.0], [0.0, 0.0]]))
     ((2, 'u1'), b'\\x01\\xff')

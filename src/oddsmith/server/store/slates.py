@@ -12,7 +12,8 @@ __all__ = ["OfSlate", "asked_as_decision", "not_kept", "places_of_firsts", "slot
 
 
 class OfSlate(InvalidInput):
-    """A reward or an activation has the id of a slate instead of a slot."""
+    """Error: a reward or an activation has the id of a slate instead of the id of a
+    slot."""
 
 
 def asked_as_decision(slate: str, ids: Sequence[str]) -> InvalidInput:
@@ -32,7 +33,8 @@ def asked_as_decision(slate: str, ids: Sequence[str]) -> InvalidInput:
 
 
 def places_of_firsts(rows: Sequence[EventRow]) -> list[int | None]:
-    """Return the place of the first slot of each row's slate; None for other rows.
+    """For each row that is a slot of a slate, return the index of the row with the
+    slate's first slot; None for other rows.
 
     A further slot is stored only if the first one is new. Otherwise two calls for one
     slate with different numbers of slots would mix.

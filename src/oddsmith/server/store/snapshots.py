@@ -1,4 +1,4 @@
-"""retained_positions: the snapshots of a state that stay."""
+"""retained_positions: choose the snapshots that are not deleted."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,12 @@ __all__ = ["retained_positions"]
 
 
 def retained_positions(positions: Sequence[int]) -> set[int]:
-    """Return the positions of the snapshots that stay.
+    """Return the positions of the snapshots that are not deleted.
 
-    These are one before any event, the two newest, and the oldest for each doubling of
-    age. They are few, but a correction of an old reward still finds one shortly before
-    it.
+    These are the snapshot before any event, the two newest ones, and the oldest one for
+    each doubling of age. So there are few snapshots, but for every old reward there is
+    one shortly before it, from which the state can be computed again after a
+    correction.
 
     >>> sorted(retained_positions([10, 20, 30, 40, 50, 60, 70, 80]))
     [10, 20, 50, 70, 80]

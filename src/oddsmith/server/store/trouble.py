@@ -1,4 +1,5 @@
-"""HoldUp: an open transaction that hides committed events from readers."""
+"""Problems of stores: HoldUp, an open transaction that hides committed events from
+readers, and WriteTrouble, a fault that prevents writing."""
 
 import logging
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ class HoldUp(NamedTuple):
     """The oldest open transaction in a database, and the events that readers cannot see
     until it ends.
 
-    `holder` describes the transaction, `age_s` is its age. `unread` contains, by
-    experiment, the number of hidden events (at most 10,000) and the time of the first.
+    `holder` describes the transaction, and `age_s` is its age in seconds. For each
+    experiment, `unread` contains the number of hidden events (at most 10,000) and the
+    time of the first one.
     """
 
     holder: str = ""
@@ -25,14 +27,16 @@ _log = logging.getLogger(__name__)
 
 
 class WriteTrouble:
-    """The current fault of one store as a sentence; empty if there is none."""
+    """The current fault of one store. `text` describes the fault, and is empty if there
+    is none."""
 
     def __init__(self, where: object) -> None:
         self.text = ""
         self._where = where
 
     def become(self, text: str) -> None:
-        """Set the fault, and log a change."""
+        """Set the text of the fault, and write a message to the service's log if a
+        fault begins or ends."""
         before = self.text
         self.text = text
         if text and not before:

@@ -1,5 +1,5 @@
-"""upgrade: convert a store of an older format to the current one, in one transaction,
-after a backup."""
+"""upgrade: make a backup of a store in an older format, and convert the store to the
+current format in one transaction."""
 
 import asyncio
 import sqlite3
@@ -33,8 +33,8 @@ _BEGIN = "begin immediate"
 
 
 class UpgradeResult(NamedTuple):
-    """The formats before and after the upgrade (equal if nothing had to be done), and
-    the backups."""
+    """Result of an upgrade: the formats before and after it, which are equal if nothing
+    had to be done, and the files of the backups."""
 
     was: str
     now: str
@@ -45,9 +45,10 @@ def upgrade(place: str, *, backup: Path | None) -> UpgradeResult:
     """Convert the store in a file, or all experiments of a database, to the current
     format.
 
-    `backup` is a new file, or for a database a folder, in which each experiment gets a
-    file; None makes no backup. A store that is in use is refused. If the upgrade is
-    killed, it has changed everything or nothing.
+    `backup` is the path of a new file or, for a database, of a folder in which each
+    experiment gets a file. With None no backup is made. A store that is in use is
+    refused. If the upgrade is killed, either all of its changes are in the store or
+    none.
     """
     if is_address(place):
         return asyncio.run(_upgrade_database(place, backup))
@@ -103,8 +104,8 @@ def _upgrade_file(
 
 
 def _steps(where: object, was: str) -> list[Migration]:
-    """Return the migrations to the current format; raise if there are none for this
-    format."""
+    """Return the migrations from a format to the current format; raise if this format
+    cannot be converted."""
     steps = steps_from(was)
     check_format(where, steps[-1].to if steps else was)
     return steps

@@ -1,5 +1,5 @@
-"""Copies of whole stores: an existing store as of one moment while a service writes, or
-a new file that is filled row by row."""
+"""Copy whole stores: make a consistent copy of a file while a service may write to it,
+or fill a new file row by row."""
 
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
@@ -18,10 +18,10 @@ _ROWS = 250  # rows in memory at a time; 1 for snapshots, which are large
 
 
 def copy_file(source: sqlite3.Connection, part: Path, what: str) -> None:
-    """Copy a database as of now into an empty file.
+    """Copy the current content of a database into an empty file.
 
-    The copy is read in one transaction: a writer continues in its write-ahead log, and
-    its commits do not restart the copy.
+    All reads are in one transaction. Meanwhile a writer can append to the write-ahead
+    log, and its commits do not restart the copy.
     """
     try:
         source.execute(_BEGIN)
@@ -42,7 +42,8 @@ def copy_file(source: sqlite3.Connection, part: Path, what: str) -> None:
 
 @contextmanager
 def fill(part: Path, schema: Path) -> Iterator[sqlite3.Connection]:
-    """Make a file with these tables, and fill it in one transaction."""
+    """Create a file with the tables of a schema, and yield a connection that fills it
+    in one transaction."""
     with changing(part) as connection:
         connection.executescript(schema.read_text())
         connection.execute("begin")
@@ -53,9 +54,9 @@ def fill(part: Path, schema: Path) -> Iterator[sqlite3.Connection]:
 def read_pieces(
     source: sqlite3.Connection, tables: Sequence[Table], left_out: Collection[int]
 ) -> Iterator[Piece]:
-    """Yield the rows of these tables, few at a time, in the order of their keys.
+    """Yield small groups of the tables' rows, in the order of their keys.
 
-    `left_out` are positions of snapshots that are skipped.
+    `left_out` contains the positions of snapshots that are skipped.
     """
     (total,) = source.execute("select count(*) from events").fetchone()
     done = 0
@@ -77,7 +78,8 @@ def read_pieces(
 
 @contextmanager
 def changing(part: Path) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to an unfinished file, without syncs and additional files."""
+    """Yield a connection that writes to an unfinished file without syncs, journals or
+    other additional files."""
     with closing(
         sqlite3.connect(part, isolation_level=None, check_same_thread=False)
     ) as connection:

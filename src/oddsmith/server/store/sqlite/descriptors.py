@@ -1,4 +1,5 @@
-"""Connections to database files, and descriptors that are closed only after them."""
+"""Count connections to database files, and delay closing other descriptors of a file
+until it has no connections."""
 
 import os
 import sqlite3
@@ -20,8 +21,8 @@ class _Connection(sqlite3.Connection):
     number: _Number | None = None
 
     def close(self) -> None:
-        """Close the connection, and the descriptors that wait for the last connection
-        to its file."""
+        """Close the connection. If it was the last one to its file, close the
+        descriptors of the file that were kept open."""
         super().close()
         with _guard:
             number = self.number
@@ -71,7 +72,8 @@ def close_after_connections(descriptor: int) -> None:
 
 
 def _leave(number: _Number) -> None:
-    """Count a connection as closed; the caller holds the guard."""
+    """Count a connection to a file as closed. The caller holds the lock that guards the
+    counts."""
     _connections[number] -= 1
     if _connections[number]:
         return

@@ -46,9 +46,9 @@ def is_read_only(path: Path) -> bool:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a connection that writes nothing into the store.
 
-    In a read-only folder, SQLite reads the write-ahead log of a live writer by its
-    index. A file without either is read as it is. A log without its index is an error,
-    because its events would be missing.
+    In a read-only folder, SQLite can read a write-ahead log only if a running writer
+    has created the log's index file. A store without a log is read directly. A log
+    without an index is an error, because its events would be missing.
     """
     if not is_read_only(path):
         connection = open_connection(path)
@@ -87,12 +87,12 @@ SYNCHRONOUS = "FULL"  # NORMAL loses the last commits in a power failure
 
 
 class Lock:
-    """The write lock of a store's file, held until it is released or the process ends
-    in any way.
+    """The write lock of a store's file. It is held until it is released, or until the
+    process ends in any way.
 
-    It consists of two locks. One is a lock file with the name of the store, which works
-    even before the store exists. The other is on the store itself, which is shared by
-    other mounts and names of the same file.
+    It consists of two locks. The first is a lock file next to the store, which works
+    even before the store exists. The second is a lock on the store itself, which also
+    excludes processes that use another mount or another name of the same file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,7 +143,8 @@ class Lock:
                 ) from error
 
     def release(self) -> None:
-        """Release the lock; its file stays, because its removal would race."""
+        """Release the lock. The lock file is not removed, because another process may
+        be about to lock it."""
         os.close(self._handle)
         if self._file is not None:
             close_after_connections(self._file)
@@ -175,8 +176,8 @@ class FileFacts(NamedTuple):
     """The sizes in bytes of a store's file and its write-ahead log, and the free bytes
     on its disk.
 
-    `holder` is the process that writes to it, `broken` describes damage, and
-    `read_only` is whether no file can be created in its folder.
+    `holder` is the process that writes to the store, `broken` describes damage, and
+    `read_only` is true if no file can be created in the store's folder.
     """
 
     size: int
@@ -188,7 +189,7 @@ class FileFacts(NamedTuple):
 
 
 def file_facts(path: Path) -> FileFacts:
-    """Return facts about a store's file; every page of it is read."""
+    """Return facts about a store's file. This reads the whole file, to find damage."""
     path = path.resolve()
     beside = path.with_name(path.name + "-wal")
     try:
@@ -205,7 +206,8 @@ def file_facts(path: Path) -> FileFacts:
 
 
 def holder_of(path: Path) -> str | None:
-    """Return the process that has the store open for writing, or None."""
+    """Return a description of the process that has the store open for writing, or
+    None."""
     import fcntl
 
     path = path.resolve()
@@ -223,14 +225,15 @@ def holder_of(path: Path) -> str | None:
 
 
 def _read_process(handle: int) -> str:
-    """Return the process that wrote its number into a lock."""
+    """Return a description of the process that wrote its number into a lock file."""
     return os.read(handle, 20).decode(errors="replace") or "unknown"
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Return a connection that starts no transaction by itself."""
     if not read_only and not path.exists():
-        with suppress(OSError):  # ignored, because SQLite reports a better reason
+        # ignored, because SQLite reports a more detailed error when it opens the file
+        with suppress(OSError):
             path.touch(mode=0o600)  # private, because it will contain personal contexts
     try:
         if read_only:
@@ -257,7 +260,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def check_file(path: Path) -> None:
-    """Raise if there is no file."""
+    """Raise if there is no file at this path."""
     if not path.is_file():
         found = "it is a folder" if path.is_dir() else "there is no such file"
         raise BadFile(f"{path} must be a store; {found}")
@@ -267,8 +270,8 @@ def check_file(path: Path) -> None:
 def create_or_check_owner(
     connection: sqlite3.Connection, path: Path, mine: dict[str, str]
 ) -> None:
-    """Make a new file a store with `mine` in its table `meta`; raise if the store has
-    another owner."""
+    """Turn a new file into a store with `mine` in its table `meta`. For an existing
+    store, raise if it has another owner."""
     if _tables(connection):
         check_owner(path, meta(connection, path), mine)
         return

@@ -1,4 +1,4 @@
-"""OpenStores: a limit on the stores of a process with open files."""
+"""OpenStores: limit the number of stores that a process has open."""
 
 import resource
 import threading
@@ -22,22 +22,22 @@ _OPENERS = 4
 
 
 class Rests(Protocol):
-    """A store that can close its files while it is idle."""
+    """Protocol of a store that can close its files while it is idle."""
 
     @property
     def idle_since(self) -> float | None:
-        """The time of the last call; None if it cannot close now."""
+        """The time of the last call; None if the store cannot close its files now."""
 
     def rest(self) -> bool:
-        """Close its files and leave; return whether it did."""
+        """Close the files if the store is idle; return whether they were closed."""
 
 
 class OpenStores:
     """Keeps at most `most` stores open.
 
-    The least recently used one is closed first, and every store after `idle_s` without
-    a call. `openers` are threads for callers that must not wait. Without an open store
-    nothing runs.
+    If another store is needed, the least recently used one is closed. Every store is
+    closed after `idle_s` seconds without a call. `openers` are threads that open stores
+    for callers that must not wait. While no store is open, no thread runs.
     """
 
     def __init__(
@@ -60,7 +60,8 @@ class OpenStores:
         return len(self._open)
 
     def enter(self, store: Rests) -> None:
-        """Take a place for a store; close another one if necessary."""
+        """Count a store as open. If there are too many, close another one, or wait
+        until one is idle."""
         end = time.monotonic() + _PATIENCE
         while not self._take(store):
             idle = self._idle()
@@ -75,13 +76,14 @@ class OpenStores:
                 self._changed.wait(0.05)
 
     def leave(self, store: Rests) -> None:
-        """Free the place of a store with closed files."""
+        """Count a store as closed."""
         with self._changed:
             self._open.discard(store)
             self._changed.notify_all()
 
     def rest_idle(self) -> int:
-        """Close the stores that are idle for long; return their number."""
+        """Close all stores that have been idle for `idle_s` seconds; return their
+        number."""
         border = self.clock() - self._idle_s
         closed = 0
         for store in self._idle():
@@ -103,7 +105,7 @@ class OpenStores:
             return True
 
     def _idle(self) -> list[Rests]:
-        """Return the stores that can close, the least recently used first."""
+        """Return the stores that can be closed, the least recently used first."""
         times: dict[Rests, float] = {}
         with self._changed:
             for store in self._open:
@@ -124,7 +126,7 @@ class OpenStores:
 
 
 def room_for_stores() -> int:
-    """Return how many stores can be open at the process's limit of files.
+    """Return how many stores can be open within the process's limit on open files.
 
     >>> 16 <= room_for_stores() <= 512
     True

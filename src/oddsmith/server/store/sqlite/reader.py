@@ -118,25 +118,26 @@ class SQLiteReader(StoreReader):
         self._reader = threading.Lock()
 
     def close(self) -> None:
-        """Close the file after the last read, because SQLite crashes if a connection is
-        closed during a read."""
+        """Wait for running reads, then close the file. SQLite crashes if a connection
+        is closed during a read."""
         with self._reader:
             self._reading.close()
 
     def writers(self) -> list[str]:
-        """The process that has the lock of the file, if there is one."""
+        """Return the process that has the lock of the file, if there is one."""
         holder = holder_of(self.path)
         return [] if holder is None else [f"process {holder}"]
 
     def copy(self, part: Path) -> None:
-        """Copy the file as it is now, without affecting a writer."""
+        """Write a consistent copy of the file, without affecting a writer."""
         with closing(connect(self.path, read_only=True)) as source:
             copy_file(source, part, "copying")
 
     def _fetch(
         self, query: str, *values: object, patience: float = 0.0
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; for a file, `patience` has no effect."""
+        """Return the rows of a statement. `patience` is ignored, because a file has no
+        time limit."""
         plain = [
             json.dumps(value) if isinstance(value, list) else value for value in values
         ]

@@ -31,8 +31,8 @@ _OLDEST = (
 
 
 class _IdleState(NamedTuple):
-    """The state of a store when its files were closed: its last position, its oldest
-    context, and the signature of its files."""
+    """State of a store when its files were closed: the last position, the time of the
+    oldest context, and the signature of the files."""
 
     head: int
     oldest: float
@@ -42,16 +42,16 @@ class _IdleState(NamedTuple):
 class RestingStore(StoreReader):
     """A store that closes its files, thread and lock while it is idle.
 
-    The next call opens them again with `make`. The files must then be those of the same
-    store, with all events that were answered. Otherwise, or if another process uses the
-    file, calls fail until the store is back. `append` never waits for the files, which
-    are opened in another thread.
+    The next call opens the files again with `make`. They must still contain the same
+    store, with all events that were confirmed to callers. Otherwise, or if another
+    process uses the file, calls fail until the right store is there and free. `append`
+    never waits for the files, because another thread opens them.
     """
 
     queries = SQLiteReader.queries
     append: Callable[[Sequence[Event]], "Future[_Receipts]"]
-    """`Store.append`: that of the inner store while it is open, otherwise
-    `append_later`."""
+    """Implementation of `Store.append`: the method of the inner store while it is open,
+    otherwise `append_later`."""
 
     def __init__(
         self, path: str | Path, make: Callable[[], SQLiteStore], stores: OpenStores
@@ -73,7 +73,7 @@ class RestingStore(StoreReader):
             self.introduce(self.path, inner.meta)
 
     def writers(self) -> list[str]:
-        """The process that has the lock of the file, if one has."""
+        """Return the process that has the lock of the file, if there is one."""
         holder = holder_of(self.path)
         return [] if holder is None else [f"process {holder}"]
 
@@ -91,12 +91,14 @@ class RestingStore(StoreReader):
 
     @property
     def write_trouble(self) -> str:
-        """The reason why the store cannot write. A store with a fault stays open."""
+        """The reason why the store cannot write; empty if it can. A store with a fault
+        is not closed while idle."""
         inner = self._inner
         return "" if inner is None else inner.write_trouble
 
     def append_later(self, events: Sequence[Event]) -> "Future[_Receipts]":
-        """Return receipts in the order of `events`, once they are on disk."""
+        """Append events after the files were opened; return a future with their
+        receipts, in the same order, when they are on disk."""
         for event in events:
             row_of(event, self.rule)  # raises at once if an event cannot be written
         future: Future[_Receipts] = Future()
@@ -109,7 +111,7 @@ class RestingStore(StoreReader):
         return future
 
     def head(self) -> int:
-        """Return the last position, without opening unchanged files."""
+        """Return the last position. Files that have not changed are not opened."""
         if self._inner is not None:
             return super().head()
         idle = self._unchanged()
@@ -123,7 +125,7 @@ class RestingStore(StoreReader):
     def erase(self, before: float) -> int:
         """Erase the contexts of decisions made before that time.
 
-        Unchanged files without such contexts are not opened.
+        The files are not opened if they have not changed and contain no such contexts.
         """
         idle = self._unchanged()
         if idle is not None and before <= idle.oldest:
@@ -132,13 +134,13 @@ class RestingStore(StoreReader):
             return inner.erase(before)
 
     def copy(self, part: Path) -> None:
-        """Copy the file as it is now."""
+        """Write a consistent copy of the file."""
         with self.awake() as inner:
             inner.copy(part)
 
     def rest(self) -> bool:
-        """Write the queue and close the files, if the store is idle; return whether it
-        was."""
+        """If the store is idle, write its queue and close its files. Return whether
+        they were closed."""
         with self._state:
             inner = self._inner
             if inner is None or self.idle_since is None:
@@ -165,7 +167,7 @@ class RestingStore(StoreReader):
         return True
 
     def close(self) -> None:
-        """Write the queue, then close the files for good."""
+        """Write the queue, then close the files permanently."""
         with self._state:
             self._state.wait_for(lambda: not self._is_moving and not self._waiting)
             self._is_closed = True
@@ -219,7 +221,8 @@ class RestingStore(StoreReader):
                     inner = self._make()
                 else:
                     inner = self._make_again(self._idle)
-                # used by a caller that appends while the file is closed
+                # used by a caller that still calls the inner store's `append` after the
+                # file was closed
                 inner._append_closed = self.append_later  # type: ignore[method-assign]
             except BaseException:
                 self._stores.leave(self)
@@ -286,7 +289,7 @@ class RestingStore(StoreReader):
                 future.set_exception(error)
 
     def _take_waiting(self) -> list[tuple[Sequence[Event], "Future[_Receipts]"]]:
-        """Empty the queue, and return its entries."""
+        """Remove all entries from the queue, and return them."""
         waiting = self._waiting
         self._waiting = []
         self._state.notify_all()

@@ -47,8 +47,8 @@ _NEEDED = "update features set time = ? where digest = ? and time < ?"
 def erase(connection: sqlite3.Connection, before: float) -> int:
     """Erase contexts before that time, and their features, inside a transaction.
 
-    Return the number of contexts. Features that a later context needs, within their
-    lease, get a new time and stay.
+    Return the number of contexts. Features that a later context within the lease still
+    needs get a new time, and are not erased.
     """
     nearest = connection.execute(_NEAREST, (before, before + LEASE))
     needed = {digest for (joined,) in nearest for digest in parts_of(joined)}
@@ -60,8 +60,8 @@ def erase(connection: sqlite3.Connection, before: float) -> int:
 def receipt_again(
     connection: sqlite3.Connection, row: EventRow, *, parked: bool
 ) -> Receipt:
-    """Return the receipt of a row that repeats an id, or the place of a unit or
-    slate."""
+    """Return the receipt of a row that repeats the id of a stored row, the turn of a
+    unit, or the slot of a slate."""
     unique: tuple[tuple[str, tuple[object, ...]], ...] = (
         ("id = ? and kind = ? and key = ?", (row.id, row.kind, row.key)),
         ("unit = ? and turn = ?", (row.unit, row.turn)),
@@ -77,7 +77,7 @@ def receipt_again(
 
 
 def has(connection: sqlite3.Connection, decision: str, *kinds: EventKind) -> bool:
-    """Whether there is an event of one of these kinds about a decision."""
+    """Return whether there is an event of one of these kinds about a decision."""
     marks = ", ".join("?" * len(kinds))
     query = f"select 1 from events where id = ? and kind in ({marks}) limit 1"
     return connection.execute(query, (decision, *kinds)).fetchone() is not None
@@ -100,21 +100,21 @@ _Entry: TypeAlias = "tuple[list[EventRow], Future[tuple[Receipt, ...]]]"
 
 
 class _Uncommitted(NamedTuple):
-    """Rows that are inserted, and not yet committed."""
+    """Rows that were inserted, but not committed yet."""
 
     receipts: tuple[Receipt, ...]
     future: "Future[tuple[Receipt, ...]]"
 
 
 class SQLiteStore(SQLiteReader):
-    """A store in one file, for one process; a second process is refused.
+    """A store in one file that only one process can open for writing.
 
     Events that are queued while a group is written form the next group, with one commit
     and one sync to disk. If no write is running, the caller inserts and the writer
     thread only commits. This halves the work if a single thread, such as an event loop,
     makes most calls. Receipts come after the commit. If the disk fails or is full,
     writes fail, `write_trouble` contains the reason, and the store retries by itself.
-    The thread checks once a second whether the file was moved or replaced.
+    The writer thread checks once a second whether the file was moved or replaced.
 
     >>> from tempfile import TemporaryDirectory
     >>> from oddsmith.experts.external import GivenExperts
@@ -149,7 +149,8 @@ class SQLiteStore(SQLiteReader):
             self._writing = undo.enter_context(
                 closing(WritePath(path, meta_of(policy, rule, late, about or {})))
             )
-            lock.lock_file(path)  # again, because SQLite may have just created the file
+            # lock again, because SQLite may have just created the file
+            lock.lock_file(path)
             super().__init__(path)
             self._files = undo.pop_all()
         self._entry = threading.Lock()
@@ -162,22 +163,24 @@ class SQLiteStore(SQLiteReader):
 
     @property
     def commits(self) -> int:
-        """The number of groups and other changes written since it was opened."""
+        """The number of groups and other changes that were written since the store was
+        opened."""
         return self._writing.commits
 
     @property
     def last_answer(self) -> int:
-        """The last position that was answered; initially, the last position in the
-        file."""
+        """The last position that was confirmed to a caller; initially, the last
+        position in the file."""
         return self._writing.answered
 
     @property
     def write_trouble(self) -> str:
-        """The reason why it cannot write; empty if it can."""
+        """The reason why the store cannot write; empty if it can."""
         return self._writing.trouble
 
     def append(self, events: Sequence[Event]) -> "Future[tuple[Receipt, ...]]":
-        """Return receipts in the order of `events`, once they are on disk."""
+        """Append events; return a future with their receipts, in the same order, when
+        they are on disk."""
         rows = [row_of(event, self.rule) for event in events]
         future: Future[tuple[Receipt, ...]] = Future()
         with self._entry:
@@ -219,8 +222,8 @@ class SQLiteStore(SQLiteReader):
             erased = erase(connection, before)
             self._writing.leases.end(before)
         end = time.monotonic() + PATIENCE
-        # wait until no program reads: until then the write-ahead log still contains the
-        # erased contexts
+        # The write-ahead log contains the erased contexts until no other program reads
+        # the database.
         while self._is_read():
             if time.monotonic() > end:
                 reason = "is being read by another program"
@@ -231,8 +234,8 @@ class SQLiteStore(SQLiteReader):
         return erased
 
     def _is_read(self) -> bool:
-        """Truncate the write-ahead log; return whether another program is reading
-        it."""
+        """Try to truncate the write-ahead log. Return whether this failed because
+        another program is reading."""
         try:
             with self._writing.lock, self._reader:
                 (was_busy, *_) = self._writing.connection.execute(
@@ -316,7 +319,7 @@ class SQLiteStore(SQLiteReader):
     def _give_up(
         self, future: "Future[tuple[Receipt, ...]]", error: BaseException
     ) -> bool:
-        """Fail a write that this thread began, and release the lock."""
+        """Report the error of a write that this thread began, and release the lock."""
         failure = self._writing.failed(error)
         self._writing.lock.release()
         future.set_exception(failure)
@@ -360,7 +363,8 @@ class SQLiteStore(SQLiteReader):
 def _insert(
     connection: sqlite3.Connection, rows: Sequence[EventRow], leases: Leases
 ) -> tuple[Receipt, ...]:
-    """Write the rows that are not there yet, inside a transaction."""
+    """Insert the rows that are not stored yet, inside a transaction; return the
+    receipts of all rows."""
     receipts: list[Receipt] = []
     # Slates whose first slot is already stored. Either all slots were stored with it,
     # or they are refused.

@@ -17,7 +17,7 @@ from oddsmith.server.store.trouble import WriteTrouble
 
 __all__ = ["NUMBER", "PATIENCE", "WritePath", "displacement", "is_busy"]
 
-# identity of a file, because another file may get the same name
+# identifies a file, because another file may get the same name
 NUMBER = attrgetter("st_dev", "st_ino")
 PATIENCE = 2.0  # seconds to wait for another program's lock
 # seconds between attempts to recover: the first pause and the longest one
@@ -28,11 +28,11 @@ _OF_THE_DATA = {
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_TOOBIG,
 }
-# errors after which the connection can still be used
+# temporary errors, after which the connection can still be used
 _PASSING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SOON = 0.01  # seconds
-# as large as many events, because a small row may still fit on a full disk
+# text of a test write; it is large, because a small row may still fit on a full disk
 _PROBE = "x" * 65536
 
 
@@ -42,8 +42,9 @@ class WritePath:
     There are three kinds of faults. A full disk or another program's lock is temporary:
     the connection stays open. After any other disk error the connection is closed,
     because the system's cache may differ from the disk after a failed sync. A new
-    connection then copies all answered events into the file, syncs it and counts them.
-    A file that is damaged, or that has lost answered events, is not written again.
+    connection then copies all confirmed events into the file, syncs the file, and
+    counts the events. A file that is damaged, or that has lost confirmed events, is not
+    written to again.
 
     The file must also be in its place, because writes to a deleted or replaced file
     would be lost when the process ends.
@@ -73,7 +74,7 @@ class WritePath:
         self._fault = ""
         self._displaced = ""
         self._is_suspect = False  # whether the connection must be replaced
-        # whether recovery is impossible, so that nothing is tried again
+        # whether recovery is impossible, so that it is not attempted
         self._is_final = False
         self._is_closed = False
         self._pause = 0.0
@@ -102,7 +103,7 @@ class WritePath:
             return self.told.text
 
     def check(self) -> None:
-        """Raise an error if it is known that a write would fail."""
+        """Raise if the store is closed or has a fault, so that a write would fail."""
         if self._is_closed:
             raise StoreFailed(f"{self.path} accepts no more events: it is closed")
         if self.told.text and self.trouble and (self._displaced or self._is_suspect):
@@ -126,8 +127,8 @@ class WritePath:
             raise self.failed(error) from error
 
     def begin(self, patience: float = 0.0) -> None:
-        """Begin to write; wait up to `patience` seconds for the lock of another
-        program."""
+        """Begin a write transaction. Wait up to `patience` seconds for the lock of
+        another program."""
         try:
             self.connection.execute("begin immediate")
         except sqlite3.Error as error:
@@ -155,14 +156,14 @@ class WritePath:
             self.settle()
 
     def settle(self) -> None:
-        """Clear the fault after a commit, if the file is in its place."""
+        """Clear the fault after a commit. Raise if the file was moved or replaced."""
         self._fault = ""
         self._pause = 0.0
         if self.trouble:
             raise StoreFailed(f"{self.path} could not be written: {self._displaced}")
 
     def failed(self, error: BaseException) -> BaseException:
-        """Roll back, and return the error to report."""
+        """Roll back the transaction, and return the error to report."""
         self._judge(error)
         self.leases.end()
         try:
@@ -177,8 +178,8 @@ class WritePath:
         return error
 
     def look(self, reading: threading.Lock) -> float:
-        """Check for faults, and try to recover if it is time to; return the seconds
-        until the next check.
+        """Check for faults, and try to recover if the pause since the last attempt is
+        over. Return the number of seconds until the next check.
 
         `reading` is the lock of the reading connection. Never wait for the write lock:
         a caller may hold it for a write that the checking thread has to commit.
@@ -196,7 +197,7 @@ class WritePath:
                         "insert into meta values ('probe', ?)", (_PROBE,)
                     )
                     connection.execute("delete from meta where name = 'probe'")
-            except Exception as error:  # retry after any error
+            except Exception as error:  # any error: the next check tries again
                 self._judge(error)
                 self._pause = min(max(2 * self._pause, PAUSES[0]), PAUSES[1])
                 self._due = time.monotonic() + self._pause
@@ -211,7 +212,8 @@ class WritePath:
         self.connection.close()
 
     def _judge(self, error: BaseException) -> None:
-        """Decide what an error means for the connection and the file."""
+        """Decide by an error whether the connection must be replaced, and whether
+        recovery is possible."""
         if isinstance(error, BadFile):
             self._fault = str(error)
             self._is_suspect = True
@@ -231,8 +233,8 @@ class WritePath:
             self._is_suspect = True
 
     def _open_again(self, reading: threading.Lock) -> None:
-        """Open another writing connection. The reading connection stays open: otherwise
-        SQLite would recover the failed write as if it had been committed."""
+        """Open another writing connection. The reading connection stays open, because
+        otherwise SQLite would recover the failed write as if it had been committed."""
         with suppress(sqlite3.Error):
             self.connection.close()
         self.connection = connect(self.path)
@@ -250,7 +252,8 @@ class WritePath:
         """Copy the write-ahead log into the file, and sync the file.
 
         After a failed sync, the system may report data as written that is not on the
-        disk. Everything after it in the log would be lost with it in a power failure.
+        disk. If the power fails, this data and everything after it in the log would be
+        lost.
         """
         with self.patience():
             (held, *_) = self.connection.execute(
@@ -271,8 +274,8 @@ class WritePath:
 
 
 def displacement(names: Sequence[str], numbers: Sequence[object]) -> str:
-    """Describe what happened to the files of an open store if they were moved, replaced
-    or deleted; empty if nothing happened."""
+    """Return a description if the files of an open store were moved, replaced or
+    deleted; empty if they are in their place."""
     for name, number in zip(names, numbers, strict=True):
         try:
             if NUMBER(os.stat(name)) == number:
@@ -290,8 +293,8 @@ def displacement(names: Sequence[str], numbers: Sequence[object]) -> str:
 
 
 def _keep_apart(names: Sequence[str], numbers: Sequence[object]) -> None:
-    """Move the write-ahead log of an open store away from a file that replaced the
-    store, and back again.
+    """If another file has replaced an open store, rename the store's write-ahead log;
+    rename it back when the store is back.
 
     SQLite would use the log for the new file, because it finds logs by name.
     """
