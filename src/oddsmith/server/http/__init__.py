@@ -1,3 +1,3 @@
-"""HTTP: routes, handlers, keys, limits and the server itself."""
+"""The HTTP service: routes with their handlers, API keys, limits, and the server."""
 
 __all__: list[str] = []

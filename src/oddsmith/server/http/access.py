@@ -1,5 +1,5 @@
-"""Access control: check the key of a request against the scopes of its route, and which
-addresses a service without keys may listen on."""
+"""Access control: check whether the key of a request permits the route, and whether the
+service may listen on an address."""
 
 from ipaddress import ip_address
 

@@ -54,32 +54,33 @@ __all__ = ["App", "RequestHead", "make_app"]
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
-# strings of a JSON text without escapes; group 1 is "" if the string is not a key
+# matches the strings of a JSON text without escapes; group 1 is empty unless the string
+# is a key
 _keys = re.compile(rb'("[^"]*")(?=\s*:)|"[^"]*"').findall
 _KINDS: dict[type[Exception], tuple[int, str]] = {
     Forbidden: (403, "forbidden"),
     NotFound: (404, "not_found"),
-    # subclass of StoreFailed, so it must come first
+    # Restoring is a subclass of StoreFailed, so it must come before it
     Restoring: (503, "restoring"),
     Conflict: (409, "conflict"),
     StoreFailed: (503, "store_failed"),
     Busy: (503, "busy"),
 }
-# bodies with at most this many keys are checked here for repeated keys;
-# `check_keys` reads larger ones
+# bodies with at most this many keys are checked here for repeated keys; `check_keys`
+# checks larger bodies
 _FEW = 200
 _FULL = ("disk is full", "database or disk is full", "No space left")
-_NAMES = 20  # experiment names listed in a refusal
+_NAMES = 20  # maximum number of experiment names in an error message
 _WITH_ID = (DecisionAnswer, SlateAnswer, EventAnswer, DoorAnswer)
-"""Answers whose id is in the access log."""
+"""Types of answers whose id is written to the access log."""
 
 
 class RequestHead(NamedTuple):
-    """The head of a request, with its route, the parameters in its path, and its key.
+    """The head of a request: its route, the parameters in its path, and its key.
 
-    If `waits`, the call may take long, and is cancelled when the client disconnects.
-    `body_bytes` limits the body of another product's API (a `Door`). `authenticated` is
-    true if the caller has a valid key, or needs none.
+    If `waits` is true, the call may take long, and is cancelled when the client
+    disconnects. `body_bytes` limits the body of another product's API (a `Door`).
+    `authenticated` is true if the caller has a valid key, or needs none.
     """
 
     route: Route
@@ -100,8 +101,8 @@ class RequestHead(NamedTuple):
 
 
 class App:
-    """Answers requests: `service` has the routes and the experiments, `page` the files
-    for browsers."""
+    """Answers requests. `service` contains the routes and the experiments, and `page`
+    contains the files for browsers."""
 
     def __init__(
         self,
@@ -185,8 +186,8 @@ class App:
                 refusals.append(match)
             elif match is not None:
                 return match
-        # A path that another API refuses may be one of ours, if it contains a name that
-        # is a word of that API.
+        # A path that another API refuses may belong to our API, if it contains a name
+        # that is a word of the other API.
         own = _find(self.service.routes, method, path, raw_path)
         if not isinstance(own, Response) or own.status != 404 or not refusals:
             return own
@@ -241,7 +242,8 @@ class App:
                     if n_colons < _FEW:
                         keys = list(filter(None, _keys(body)))
                     is_unique = 0 < len(keys) == len(set(keys))
-                    # equal keys may belong to two different objects
+                    # equal keys are allowed in different objects, so parse the body to
+                    # find out
                     if not is_unique or b"\\" in body:
                         check_keys(body)
                 experiments = self.service.experiments
@@ -305,7 +307,7 @@ class App:
             return None, await route.handler(self.service, visit)
         name = head.parameters.get("experiment")
         if not name:
-            # a key for exactly one experiment implies that experiment
+            # a key for exactly one experiment selects that experiment
             names = tuple(experiments)
             if len(names) != 1:
                 names = head.key.experiments
@@ -441,7 +443,7 @@ def _error_response(
 
 
 def _refusal_of(error: Exception, route: Route, body: bytes) -> Refusal:
-    """Return the refusal for an error; log unexpected errors."""
+    """Return the refusal that reports an error. Unexpected errors are also logged."""
     text = str(error)
     if isinstance(error, DoorRefusal):
         return Refusal(error.status, error.code, text)

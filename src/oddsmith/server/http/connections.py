@@ -1,5 +1,5 @@
-"""Connections: limits in total and by address, the rule for closing one to make room,
-and flow control."""
+"""Connections: limit their number in total and by address, choose which connection is
+closed to make room, and control the flow of data."""
 
 import resource
 from asyncio import Transport
@@ -17,7 +17,7 @@ __all__ = ["Connection", "Connections", "Flow", "room_for_connections"]
 
 _FEWEST = 800
 _MOST = 4_000
-_OTHER_FILES = 4_096  # files reserved for stores and for Python itself
+_OTHER_FILES = 4_096  # number of open files reserved for stores and for Python itself
 
 
 class Connection(Protocol):
@@ -29,16 +29,17 @@ class Connection(Protocol):
 
 @dataclass(eq=False)
 class Connections:
-    """The connections of one server, at most `most`, and the rule for closing some to
-    make room for new ones.
+    """The connections of one server, of which there are at most `most`, and the rule
+    that chooses connections to close when new ones arrive.
 
     A connection is *authenticated* if its last request had a valid key; in a service
     without keys, every request counts as authenticated. Authenticated connections can
-    take at most three quarters of the places, and are never closed to make room. The
-    other connections are ordered by the time of their last answer, or of their arrival
-    if there was none; unfinished requests do not count. If all places are taken, a new
-    connection replaces the first of them. So a new client always gets a place, and can
-    send its key until `entrance` further clients have arrived.
+    take at most three quarters of the places, and are never closed to make room.
+    Connections that are not authenticated are ordered by the time of their last answer,
+    or by their arrival if there was no answer; unfinished requests do not count. If all
+    places are taken, a new connection replaces the first connection in this order. So a
+    new client always gets a place, and has time to send its key until `entrance`
+    further clients have arrived.
 
     One address (for IPv6: the network, /64) can have at most `each` connections. If it
     opens more, the new connection replaces another one of the same address, in the same
@@ -69,7 +70,7 @@ class Connections:
 
     @property
     def entrance(self) -> int:
-        """Number of places that authenticated connections cannot take."""
+        """Number of places that are reserved for connections without a valid key."""
         return max(1, self.most // 4)
 
     def admit(self, one: Connection, address: str) -> bool:
@@ -107,7 +108,7 @@ class Connections:
         return True
 
     def note_answer(self, one: Connection) -> None:
-        """Record that a request was answered."""
+        """Record that a request of this connection was answered."""
         if one in self._others:
             self._others.move_to_end(one)
 

@@ -1,5 +1,5 @@
-"""The dashboard of stores: the files for browsers and all read-only routes. It needs no
-running service."""
+"""A read-only dashboard of stores that needs no running service. It consists of the
+files for browsers and all read-only routes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ class _Count(NamedTuple):
 
 
 class _Bystander(Policy):
-    """Stand-in for a policy that the store does not describe: it counts rewards and
+    """Placeholder for a policy that the store does not describe. It counts rewards and
     learns nothing."""
 
     def init(self, shape: tuple[int, ...] = ()) -> _Count:
@@ -79,8 +79,8 @@ def _no_change(policy: Policy, state: Any, _: Line) -> tuple[Policy, Any]:
 
 @dataclass(eq=False)
 class StoreView(ExperimentSetup):
-    """A read-only view of an experiment, with the models of its policy file (`by_file`)
-    or from its store alone."""
+    """A read-only view of an experiment. If it is `by_file`, it has the models of the
+    policy file; otherwise it has only the content of the store."""
 
     by_file: bool = False
     writes: ClassVar[bool] = False
@@ -109,7 +109,7 @@ class StoreView(ExperimentSetup):
         """Return the newest state at or before a position, with its statistics.
 
         Without the policy file, the state of a policy with experts contains only their
-        weights, and that of `_Bystander` only a count.
+        weights, and the state of `_Bystander` only a count.
         """
         if self.by_file:
             return super().start_before(latest)
@@ -227,7 +227,7 @@ def _view_by_file(path: Path) -> StoreView:
         first_arms: list[str] = reading.about.get("arms") or []
         arms = list(file.arms or ())
         if first_arms and arms[: len(first_arms)] == first_arms:
-            # The arms in the file may be more than those of the store.
+            # The file may contain arms that the store does not have yet.
             file = read_policy(path, arms=first_arms)
         policy = guarded(file.policy, settings.timeout_ms, arms=file.arms)
         if fingerprint(policy) != reading.fingerprint:

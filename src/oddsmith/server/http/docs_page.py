@@ -1,5 +1,5 @@
-"""docs_page: the HTML page of the API, made from the table of routes, with a form for
-each call."""
+"""docs_page: generate the HTML page that documents the API from the table of routes.
+The page has a form for each call."""
 
 import json
 import re
@@ -59,7 +59,7 @@ _PAGE = """<!doctype html>
 
 
 class _Entry(NamedTuple):
-    """A route with its operation in the OpenAPI document and the schemas of the
+    """A route, the route's operation in the OpenAPI document, and the schemas of the
     document."""
 
     route: "Route"
@@ -68,7 +68,7 @@ class _Entry(NamedTuple):
 
 
 def docs_page(routes: "Sequence[Route]") -> bytes:
-    """Return the HTML page of these routes."""
+    """Return the HTML page that documents these routes."""
     openapi = msgspec.json.decode(document(routes))
     schemas = openapi["components"]["schemas"]
     rows: list[Sequence[str]] = []
@@ -87,7 +87,7 @@ def docs_page(routes: "Sequence[Route]") -> bytes:
 
 
 def _section(entry: _Entry) -> str:
-    """Return the section about one route."""
+    """Return the section about one route as HTML."""
     route = entry.route
     name = route.name
     parts = [
@@ -121,7 +121,7 @@ def _section(entry: _Entry) -> str:
 
 
 def _refusals(entry: _Entry) -> str:
-    """Return the table of error statuses."""
+    """Return the HTML table of error statuses."""
     rows: list[tuple[str, str]] = []
     for status, response in entry.operation["responses"].items():
         if status != "200":
@@ -130,7 +130,7 @@ def _refusals(entry: _Entry) -> str:
 
 
 def _answer(entry: _Entry, kind: Any, heading: str) -> str:
-    """Return the description of an answer of this type."""
+    """Return the description of an answer of this type as HTML."""
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     rows: list[tuple[str, str]] = []
     for field in fields_of(schema, entry.schemas):
@@ -142,7 +142,7 @@ def _answer(entry: _Entry, kind: Any, heading: str) -> str:
 
 
 def _request_fields(entry: _Entry) -> list[Field]:
-    """Return the fields of the query or body."""
+    """Return the fields of the route's query or body."""
     if entry.route.message is None:
         return []
     if entry.route.method == "GET":
@@ -156,7 +156,7 @@ def _request_fields(entry: _Entry) -> list[Field]:
 
 
 def _form(entry: _Entry) -> str:
-    """Return a form that makes the call; a script of the page sends it and shows the
+    """Return the HTML form of a call. A script of the page sends the call and shows the
     answer."""
     route = entry.route
     name = route.name
@@ -179,12 +179,12 @@ def _form(entry: _Entry) -> str:
 
 
 def _example_body(route: "Route") -> object:
-    """Return the first example of a POST body."""
+    """Return the first example body of a POST route."""
     return next(iter(route.examples.values()), {})
 
 
 def _inputs(entry: _Entry) -> Iterator[str]:
-    """Yield an input, or a list of choices, for each parameter."""
+    """Yield the HTML of an input, or of a list of choices, for each parameter."""
     for one in entry.operation.get("parameters", ()):
         name = escape(one["name"])
         schema = one["schema"]
@@ -263,7 +263,7 @@ def _about(field: Field) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
-    """Return a table of HTML cells; the first cell of each row is its header."""
+    """Return an HTML table. The first cell of each row is a header cell."""
     head = "".join(f'<th scope="col">{one}</th>' for one in heads)
     lines: list[str] = []
     for first, *rest in rows:

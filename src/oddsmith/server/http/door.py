@@ -1,8 +1,8 @@
-"""Door: base class for the APIs of other products, which are translated to calls of our
-own API.
+"""Door: base class for APIs that are compatible with other products. Calls are
+translated to calls of our own API.
 
 Such an API has its own paths, keys and error format. It calls the handlers of our own
-routes with our own messages, so every decision is written to the log in the same way.
+routes, so every decision is written to the log in the same way.
 """
 
 from abc import ABC, abstractmethod
@@ -53,7 +53,7 @@ def bearer_token(headers: Headers) -> str:
 
 
 class Visit(NamedTuple):
-    """A call to another product's API, as its handler gets it.
+    """A call to another product's API, in the form that the handler receives.
 
     The other argument of the handler is the experiment, or the service if the route has
     `each`. `parameters` contains the parameters in the path and those that the API
@@ -68,7 +68,7 @@ class Visit(NamedTuple):
 
     @property
     def sender(self) -> str:
-        """Name of the key, which is recorded in every event."""
+        """Name of the key. It is recorded as the sender of every event."""
         return self.key.name
 
     @property
@@ -88,7 +88,8 @@ class Visit(NamedTuple):
 
 
 class Door(ABC):
-    """The API of another product; its `routes` refer to it as their `door`."""
+    """The API of another product. In each of its `routes`, the field `door` refers to
+    it."""
 
     routes: Sequence[Route]
 

@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 Scope: TypeAlias = Literal["decide", "reward", "read", "operate", "admin"]
-"""Permissions of a key."""
+"""A permission of a key."""
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""All scopes."""
+"""The names of all scopes."""
 
 FORMAT = "oddsmith keys 2"
 OVERLAP = timedelta(days=7)
@@ -107,7 +107,8 @@ class KeyRing:
     ) -> None:
         self.path = Path(path)
         self._clock = clock
-        # Take the stamp before reading: a change in between then causes another read.
+        # Take the stamp before reading, so that a change during the read causes another
+        # read.
         self._stamp = _stamp(self.path)
         self._ends = _ends(read_keys(self.path))
 
@@ -136,7 +137,7 @@ class KeyRing:
         of seconds, by name, earliest first."""
         self._read_again()
         now = self._clock()
-        # latest end by key, because a key can have several tokens
+        # latest expiry time by key, because a key can have several tokens
         last_ends: dict[str, float] = {}
         for key, end in self._ends.values():
             if key is not None and now < end:
@@ -163,7 +164,7 @@ _NO_KEY: tuple[Key | None, float] = (None, -math.inf)
 
 
 def _ends(keys: tuple[Key, ...]) -> _Ends:
-    """Return the key and the expiry time of each hash, without revoked keys."""
+    """Return a dict from token hash to key and expiry time, without revoked keys."""
     ends: _Ends = {}
     for key in keys:
         if key.revoked is not None:

@@ -1,8 +1,7 @@
-"""Limits: the ASGI layer around the application, which refuses some requests before it
-reads their bodies.
+"""Limits: the ASGI layer around the application. It refuses requests that are too
+large, or that a page of another site has sent.
 
-These are requests that are too large, or that a page of another site has sent. (Limits
-on time are in `wire`.)
+Such requests are refused before their bodies are read. Limits on time are in `wire`.
 """
 
 import asyncio
@@ -43,7 +42,8 @@ _CROWDED = (
     "too many connections of clients with a key are open; close some, or try again"
 )
 _STOPPED = "the service has stopped before this was done; send it again, same id"
-_LENIENT = 4  # a body up to 4 times the limit is read to its end and then refused
+# a body of up to 4 times the limit is read to its end before it is refused
+_LENIENT = 4
 _KEYS = (b"authorization", b"ocp-apim-subscription-key")
 # Headers that name the site of a request. Scripts in a page cannot set the last four.
 _ORIGIN_HEADERS = (
@@ -56,7 +56,8 @@ _ORIGIN_HEADERS = (
 _ONCE = frozenset(
     {b"content-length", b"transfer-encoding", b"expect", *_ORIGIN_HEADERS, *_KEYS}
 )
-_OWN_SITES = (None, b"same-origin", b"none")  # none: address typed in, or a bookmark
+# "none" means that the user typed the address or opened a bookmark
+_OWN_SITES = (None, b"same-origin", b"none")
 
 
 async def _nothing() -> None:
@@ -74,14 +75,14 @@ def _as_it_is(scope: HttpScope) -> HttpScope:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """An ASGI application around `app`, which gets complete bodies. A request that is
-    too large is refused before it is read, or while it arrives.
+    """An ASGI application that reads complete request bodies and passes them to `app`.
+    A request that is too large is refused before it is read, or while it arrives.
 
-    `enter` reads only the head of a request. It returns either a response, and then no
-    body is read, or an object for `app`. The object may have four attributes:
-    `authenticated` (the caller has a valid key), `waits` (the call is cancelled when
-    the client disconnects), `body_bytes` (limit of its body) and `refusal_response` (a
-    function that formats refusals).
+    `enter` checks the head of a request. It returns either a response, so that the body
+    is not read, or an object that is passed to `app`. The object may have four
+    attributes: `authenticated` (the caller has a valid key), `waits` (the call is
+    cancelled when the client disconnects), `body_bytes` (limit of its body) and
+    `refusal_response` (a function that formats refusals).
 
     `begin` and `end` are awaited when the server starts and ends; `drain` is called
     when it will end soon. `body_bytes` contains the limits of bodies by path, and
@@ -132,11 +133,12 @@ class Limits:
         receive: Receive,
         recognize: Callable[[bool], bool] | None = None,
     ) -> Response | None:
-        """Return the response to one request, without Content-Length and the security
-        headers; None if the client has disconnected.
+        """Return the response to one request, to which the caller adds Content-Length
+        and the security headers. Return None if the client has disconnected.
 
-        `recognize` is called before the body is read, with whether the request has a
-        valid key. If it returns False, there is no place for the connection.
+        `recognize` is called before the body is read. Its argument is true if the
+        request has a valid key. If it returns False, there is no place for the
+        connection.
         """
         once: dict[bytes, bytes] = {}
         twice = b""
@@ -147,7 +149,7 @@ class Limits:
                 if name in once:
                     twice = name
                 once[name] = value
-        # order: limits of the head, then the key, and the body last
+        # check the limits of the head first, then the key, and read the body last
         call = self._check_head(scope, size, once) or self.enter(scope)
         authenticated = getattr(call, "authenticated", False)
         if recognize is not None and not recognize(authenticated):
@@ -194,8 +196,8 @@ class Limits:
     def _check_head(
         self, scope: HttpScope, size: int, once: Mapping[bytes, bytes]
     ) -> Response | None:
-        """Return the refusal of a head that is too large or comes from another site;
-        `size` is the size of its headers."""
+        """Return a refusal if the head of a request is too large or comes from another
+        site; otherwise None. `size` is the size of the headers in bytes."""
         path = scope.get("raw_path") or scope["path"].encode()
         if len(path) + len(scope["query_string"]) > self.target:
             return _final(
@@ -227,11 +229,11 @@ def foreign_header(method: str, headers: Mapping[bytes, bytes]) -> str:
     """Return the header that shows that a request comes from another site; empty if
     there is none.
 
-    Host must name this machine, because the name of another site may resolve to this
-    address. Origin, which browsers send with every POST, must equal the Host: another
-    port of this machine counts as another site. Sec-Fetch-Site must be same-origin or
-    none. Links from other sites to a page are permitted, because following them only
-    reads, and the other site cannot see the answer.
+    The header Host must name this machine, because the name of another site may resolve
+    to this address. Origin, which browsers send with every POST, must equal the Host:
+    another port of this machine counts as another site. Sec-Fetch-Site must be
+    same-origin or none. Links from other sites to a page are permitted, because
+    following them only reads, and the other site cannot see the answer.
 
     >>> foreign_header("POST", {b"host": b"[::1]:80", b"origin": b"http://[::1]:80"})
     ''
@@ -342,8 +344,8 @@ async def _drop_body(receive: Receive) -> None:
 
 
 def _without_body(response: Response, once: Mapping[bytes, bytes]) -> Response:
-    """Return a response that was made before the body was read. The connection stays
-    open only if the rest of the body is short."""
+    """Return a response to a request whose body was not read. The connection stays open
+    only if the unread body is short."""
     length = once.get(b"content-length", b"0")
     if b"transfer-encoding" not in once and length.isdigit() and len(length) <= 5:
         return response
@@ -360,6 +362,6 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _final(status: int, code: str, why: str) -> Response:
-    """Return a refusal that closes the connection, because the rest of the request is
-    never read."""
+    """Return a refusal that closes the connection, because the rest of the request will
+    not be read."""
     return Refusal(status, code, why).response(_CLOSE)

@@ -1,8 +1,8 @@
-"""Log lines of the service, as text or JSON, and the access log.
+"""Formats of the service's log lines (text or JSON), and the access log.
 
-Neither log contains the text of an exception or of a library's warning, because the
-texts of experts and drivers may contain a context. Type and place are enough to find
-the line of code.
+Neither log contains the message of an exception or of a library's warning, because
+messages of experts and database drivers may contain a user's context. The type and the
+place are enough to find the line of code.
 """
 
 import logging
@@ -27,7 +27,8 @@ _Exception: TypeAlias = (
     "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, "
     "None, None]"
 )
-_FRAMES = 30  # frames logged for an unexpected exception
+# maximum number of stack frames that are logged for an unexpected exception
+_FRAMES = 30
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
@@ -58,11 +59,12 @@ class _JsonLines(_TextLines):
 
 
 class AccessLine(msgspec.Struct):
-    """One answer in the access log, without the body, the query and the token of its
-    request."""
+    """One line of the access log, which describes an answer. It does not contain the
+    body, the query and the token of the request."""
 
     method: str
-    route: str  # the pattern, not the path; empty if no route matches
+    # the path pattern of the route, not the requested path; empty if no route matches
+    route: str
     status: int
     ms: float
     bytes: int
@@ -120,8 +122,8 @@ class AccessLog:
     """Appends lines to a file; `-` is standard output. The file is created again if it
     was moved away.
 
-    Lines that cannot be written are dropped, and the log reports this once. Answers do
-    not wait for lines.
+    Lines that cannot be written are dropped, and the service's log reports this once.
+    Answers do not wait until their line is written.
     """
 
     def __init__(self, place: str) -> None:
@@ -166,7 +168,7 @@ class AccessLog:
 
     def close(self) -> None:
         """Close the file."""
-        with suppress(OSError, ValueError):  # lines still in the buffer may fail
+        with suppress(OSError, ValueError):  # writing the buffered lines may fail
             self._handler.close()
 
 

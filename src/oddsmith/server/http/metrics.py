@@ -1,8 +1,8 @@
 """Metrics in the format of Prometheus; latencies come from a monotonic clock.
 
 prometheus_client counts answers as they are sent. All other metrics are computed during
-a scrape without reading a store, and formatted by `families`. They are yielded one by
-one, because there may be thousands of experiments.
+a scrape, without reading a store, and formatted by the module `families`. They are
+yielded one by one, because there may be thousands of experiments.
 """
 
 import os
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _SOON = 14 * 86_400.0  # report keys that expire within this number of seconds
-_PIECE = 50  # experiments processed before other requests get a turn
-_KEYS = 100  # keys with their own series
+_PIECE = 50  # number of experiments processed before other requests can run
+_KEYS = 100  # maximum number of keys that have their own time series
 
 
 class Metrics:
-    """Metrics of one process; a scrape returns its `parts`."""
+    """Metrics of one process. The response to a scrape is the concatenation of
+    `parts`."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service
@@ -173,4 +174,4 @@ def _threads() -> int:
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
-        return threading.active_count()  # does not count threads of compiled code
+        return threading.active_count()  # threads of compiled code are not counted

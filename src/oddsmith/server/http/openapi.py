@@ -1,4 +1,4 @@
-"""The OpenAPI document of the routes."""
+"""Generate the OpenAPI document of the routes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 JsonSchema: TypeAlias = dict[str, Any]
-"""A JSON schema, as msgspec makes it."""
+"""A JSON schema that msgspec generated."""
 
 _REASONS = {
     400: "The request is malformed.",
@@ -48,7 +48,7 @@ _LINKS = {
 
 
 def document(routes: "Sequence[Route]") -> bytes:
-    """Return the document as JSON."""
+    """Return the OpenAPI document of these routes as JSON."""
     types: list[Any] = [ErrorAnswer]
     for route in routes:
         for one in (route.message, route.answer, route.slate_answer):
@@ -89,8 +89,8 @@ def _operation(
     references: Mapping[object, JsonSchema],
     fields: Mapping[str, JsonSchema],
 ) -> dict[str, object]:
-    """Return the operation of a route; `fields` are the schemas of its message's
-    fields."""
+    """Return the OpenAPI operation of a route. `fields` contains the schemas of the
+    fields of the route's message."""
     responses: dict[str, dict[str, object]] = {}
     for status in route.statuses:
         responses[str(status)] = _answer(_REASONS[status], references[ErrorAnswer])
@@ -146,8 +146,8 @@ def _success(
 
 
 def _parameter(name: str, schema: JsonSchema, path: str) -> dict[str, object]:
-    """Return a query parameter. In a URL, an optional field is omitted and never
-    null."""
+    """Return the OpenAPI description of a query parameter. Null is removed from its
+    types, because in a URL an optional field is omitted and never null."""
     is_in_path = f"{{{name}}}" in path
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":

@@ -1,5 +1,5 @@
-"""PageFiles: the dashboard and the page of the API, read once at the start. No other
-file on the disk is served."""
+"""PageFiles: serve the dashboard and the API documentation. Their files are read once
+at the start, and no other file on the disk is served."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -14,8 +14,8 @@ CSP = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Content security policy: the dashboard may load files of this service, and call
-it."""
+"""Content security policy: the dashboard may only load files from this service and send
+requests to it."""
 
 _KINDS = {
     ".html": b"text/html; charset=utf-8",
@@ -42,8 +42,8 @@ class PageFiles:
     key get them too. If there are no files, every path is unknown."""
 
     def __init__(self, bodies: Mapping[str, bytes], docs: bytes) -> None:
-        """`bodies` are the files of the dashboard by name, with `index.html`; `docs` is
-        the page of the API."""
+        """`bodies` contains the files of the dashboard by name, including `index.html`;
+        `docs` is the page that documents the API."""
         self._files: dict[str, _File] = {}
         for name, body in bodies.items():
             path = "" if name == "index.html" else name
@@ -54,10 +54,11 @@ class PageFiles:
     def answer(
         self, method: str, path: str, headers: Headers, query: bytes = b""
     ) -> Response | None:
-        """Return the response for a file; 304 if the browser has it; None for any other
-        path.
+        """Return the response for a file, with status 304 if the browser already has
+        the file; None if the path is not a file.
 
-        Redirects keep the query, because a link may name an experiment in it.
+        Redirects keep the query string, because it may contain the name of an
+        experiment.
         """
         if not self._files:
             return None
@@ -86,7 +87,7 @@ class PageFiles:
 
 
 def page_folder() -> dict[str, bytes]:
-    """Return the files of the dashboard by name, of the types that browsers load."""
+    """Return the content of the dashboard's files by name."""
     folder = files("oddsmith.server") / "dashboard"
     bodies: dict[str, bytes] = {}
     for file in folder.iterdir():

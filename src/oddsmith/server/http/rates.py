@@ -1,4 +1,4 @@
-"""Rates: limits on the calls per second of each key, by token buckets."""
+"""Rates: limit the calls per second of each key with token buckets."""
 
 import math
 import re
@@ -17,12 +17,13 @@ __all__ = ["Rate", "Rates", "TooMany", "WrongKeys", "network_of", "read_rate"]
 _RATE = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)/([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _MOST = 10_000_000
-_ADDRESSES = 10_000  # addresses with counts of wrong keys; the oldest is dropped first
+# maximum number of addresses with counts of wrong keys; the oldest one is dropped first
+_ADDRESSES = 10_000
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rate limit: calls per second in the long run, and the number of calls at once
-    after a pause (`burst`)."""
+    """Rate limit: `per_second` is the number of calls per second in the long run, and
+    `burst` is the number of calls that can be made at once after a pause."""
 
     per_second: Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
     burst: Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
@@ -35,7 +36,7 @@ _GUESSES = Rate(0.1, 20)
 
 
 def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
-    """Return the rate of a text like 100/s, 30/m or 1000/h. By default, the burst is
+    """Parse a text such as 100/s, 30/m or 1000/h as a rate. By default, the burst is
     the number of calls in one second.
 
     >>> print(read_rate("100/s"), read_rate("30/m", 10), read_rate(None), sep="; ")
@@ -62,8 +63,9 @@ def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
 
 
 class _Bucket:
-    """A token bucket: up to `burst` calls, refilled by `per_second`. One batch may
-    overdraw it; then later calls wait."""
+    """A token bucket with at most `burst` tokens, refilled with `per_second` tokens per
+    second. Each call takes a token. A batch may take more tokens than there are; later
+    calls are then refused until the bucket is refilled."""
 
     __slots__ = ("_at", "_left", "rate")
 
@@ -73,8 +75,8 @@ class _Bucket:
         self._at = now
 
     def take(self, calls: int, now: float, least: float) -> float:
-        """Take the calls and return 0 if at least `least` are available; otherwise
-        return the seconds until they are."""
+        """If at least `least` tokens are available, take a token for each call and
+        return 0. Otherwise return the number of seconds until enough are available."""
         gain = max(0.0, now - self._at) * self.rate.per_second
         self._left = min(float(self.rate.burst), self._left + gain)
         self._at = now
@@ -85,8 +87,8 @@ class _Bucket:
 
 
 class TooMany(OddsmithError):
-    """A key has made more calls than its rate permits; `seconds` is the time until the
-    next one."""
+    """Error: a key has made more calls than its rate permits. `seconds` is the time
+    until the next call is permitted."""
 
     def __init__(self, rate: Rate, wait: float) -> None:
         self.seconds = max(1, math.ceil(wait))
@@ -96,12 +98,12 @@ class TooMany(OddsmithError):
 
 
 class Rates:
-    """The token buckets of all keys of one process, by name; `default` is the rate of
-    keys without their own.
+    """The token buckets of all keys of one process, by name. `default` is the rate of
+    keys that have no rate of their own.
 
     A call is counted before its body is read. The further entries of a batch are
     counted when their number is known, and may overdraw a bucket that is not overdrawn
-    yet. So no batch is too large for a rate, and at most one batch exceeds the burst.
+    yet. So a batch of any size is possible, but only one batch can exceed the burst.
     """
 
     def __init__(
@@ -136,8 +138,8 @@ class Rates:
 
 
 class WrongKeys:
-    """Counts wrong keys by address. Above `rate`, a refusal closes the connection, so
-    each guess needs a new one.
+    """Counts wrong keys by address. If an address exceeds `rate`, each refusal closes
+    the connection, so every further guess needs a new connection.
 
     A valid key is never refused because of its address, which may be that of a proxy.
     For IPv6, the first 64 bits count.
@@ -164,9 +166,9 @@ class WrongKeys:
 
 
 def network_of(address: str) -> str:
-    """Return the unit by which addresses are counted: an IPv4 address itself, and the
+    """Return the network by which an address is counted: an IPv4 address itself, or the
     network (/64) of an IPv6 address, because one client usually has all addresses of
-    the network.
+    such a network.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6")
     ('192.0.2.7', '20010db800010002')

@@ -1,4 +1,4 @@
-"""Response and Refusal: answers of the service, and the format of its errors."""
+"""Response and Refusal: an answer of the service, and an error with its format."""
 
 import json
 from typing import NamedTuple, TypeAlias
@@ -28,7 +28,7 @@ class Refusal(NamedTuple):
     status: int
     code: str
     error: str
-    retry_after: int = 1  # seconds, for 429 and 503
+    retry_after: int = 1  # seconds until a retry, for status 429 and 503
 
     def response(self, *more: tuple[bytes, bytes]) -> Response:
         """Return the response, with additional headers."""

@@ -1,4 +1,4 @@
-"""JSON schemas described in words."""
+"""Describe JSON schemas in words."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -16,13 +16,13 @@ _PLAIN = {
     "boolean": "true or false",
     "null": "null",
 }
-_NO_END = 2**63 - 1  # default that means "no upper position"
-_LARGEST_EXACT = 2**53  # larger bounds mean "no limit"
+_NO_END = 2**63 - 1  # this default means that there is no upper limit on positions
+_LARGEST_EXACT = 2**53  # bounds larger than this mean that there is no limit
 
 
 class Field(NamedTuple):
-    """A field of a message: its name with the names of enclosing objects, its type in
-    words, its default and its description."""
+    """A field of a message: its name (with the names of enclosing objects), its type in
+    words, its default, and its description."""
 
     name: str
     kind: str
@@ -39,7 +39,7 @@ class Field(NamedTuple):
         *,
         needed: bool,
     ) -> "Field":
-        """Return the field of this schema."""
+        """Return the field that a schema describes."""
         default = schema.get("default")
         has_default = default is not None and default != _NO_END and not needed
         return cls(
@@ -81,8 +81,8 @@ def _fields(
 def _parts(
     schema: JsonSchema, schemas: Mapping[str, JsonSchema]
 ) -> Iterator[tuple[JsonSchema, str]]:
-    """Yield the objects with known fields in a value, with the suffix of their
-    names."""
+    """Yield the schemas of objects inside a schema that have named fields, each with a
+    suffix for the field's name."""
     whole = _dereference(schema, schemas)
     for choice in whole.get("anyOf", ()):
         yield from _parts(choice, schemas)
@@ -149,6 +149,7 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _dereference(schema: JsonSchema, schemas: Mapping[str, JsonSchema]) -> JsonSchema:
-    """Follow the reference of a schema; return a schema without reference as it is."""
+    """If a schema is a reference, return the schema that it refers to; otherwise return
+    it unchanged."""
     name = str(schema.get("$ref", "")).rpartition("/")[2]
     return schemas.get(name, schema)

@@ -1,4 +1,4 @@
-"""The server of the application, from its start to the signal that ends it."""
+"""Run the server of the application until a signal ends it."""
 
 import gc
 import math
@@ -36,17 +36,18 @@ def serve(
     room = room or Connections()
     config = server_config(app, host="", port=0, room=room)
     config.timeout_graceful_shutdown = GRACE_S
-    # objects loaded so far live as long as the process: exclude them from collection
+    # objects created so far live as long as the process: exclude them from garbage
+    # collection
     gc.freeze()
-    # Requests allocate hundreds of objects but no reference cycles, so collect less
-    # often.
+    # Requests allocate hundreds of objects but no reference cycles, so collect garbage
+    # less often.
     gc.set_threshold(10_000, 20, 20)
     _Server(config, app, room, drain_s).run(sockets=[door])
 
 
 class _Server(uvicorn.Server):
-    """Shuts down at a signal and returns to its caller. The server of uvicorn would
-    raise the signal again."""
+    """A uvicorn server that returns to its caller after a signal. The class in uvicorn
+    would raise the signal again."""
 
     def __init__(
         self, config: uvicorn.Config, app: Limits, room: Connections, drain_s: float

@@ -1,4 +1,4 @@
-"""Service: the experiments of one process, from start to end."""
+"""Service: starts and ends the experiments of one process."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from oddsmith.server.http.routes.route import Route
 
 
-_AT_ONCE = 8  # experiments restored at the same time
+_AT_ONCE = 8  # maximum number of experiments that are restored at the same time
 _log = logging.getLogger(__name__)
 
 
@@ -83,7 +83,8 @@ class Service:
         self._restoring = asyncio.create_task(self._restore_all())
 
     def drain(self) -> None:
-        """Answer 503 to `/readyz` from now on, and do not hold calls open."""
+        """Prepare for the end: from now on `/readyz` is answered with 503, and long
+        polls return at once."""
         self.draining = True
         self._long_polls.end()
 
@@ -116,8 +117,8 @@ class Service:
         await asyncio.gather(*ends)
 
     async def _restore_all(self) -> None:
-        """Restore all states concurrently, so that one that fails does not delay the
-        others."""
+        """Restore the states of all experiments concurrently, so that a failure does
+        not delay other experiments."""
         # limit how many are restored at once, because each keeps its store open
         places = asyncio.Semaphore(_AT_ONCE)
         tasks = [
@@ -127,13 +128,13 @@ class Service:
 
 
 async def _restore(experiment: Experiment, places: asyncio.Semaphore) -> None:
-    """Restore the state; retry every second until it succeeds."""
+    """Restore the state of an experiment; retry every second until it succeeds."""
     while experiment.follower.trouble:
         try:
             async with places:
                 await experiment.begin()
         except Exception as error:
-            # messages of other errors may contain a context
+            # messages of errors that are not ours may contain a user's context
             is_ours = isinstance(error, StoreFailed | BadFile)
             reason = str(error) if is_ours else place_of(error)
             trouble = f"its state cannot be restored: {reason}"

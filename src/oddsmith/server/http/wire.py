@@ -1,4 +1,5 @@
-"""Connections of uvicorn with limits on time and on the bytes of a head."""
+"""Wire: a connection of uvicorn that limits the time of a request and the size of its
+head."""
 
 import logging
 from asyncio import TimerHandle, Transport
@@ -65,8 +66,8 @@ class Wire(HttpToolsProtocol):
         self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        """Admit a new connection. Its time starts now, whether or not it sends
-        anything."""
+        """Admit a new connection. Its time limit starts now, even if it sends
+        nothing."""
         super().connection_made(transport)
         self.flow = Flow(transport, self._rest)
         address = self.client[0] if self.client else ""
@@ -85,8 +86,8 @@ class Wire(HttpToolsProtocol):
         self._read_on()
         self._room.leave(self)
         self.pipeline.clear()
-        # uvicorn disconnects only the newest request, which may be queued behind this
-        # one
+        # uvicorn marks only the newest request as disconnected, but it may be queued
+        # behind this one
         if self._answered is not None:
             self._answered.disconnected = True
             self._answered.message_event.set()
@@ -118,7 +119,8 @@ class Wire(HttpToolsProtocol):
             head = head % len(response.body)
         cycle.response_started = True
         cycle.response_complete = True
-        # Content-Length must be that of the body that HEAD and 304 omit.
+        # Answers to HEAD and with status 304 have no body, but have the Content-Length
+        # of the omitted body.
         has_no_body = scope["method"] == "HEAD" or response.status == 304
         content = head if has_no_body else head + response.body
         self.transport.write(content)
@@ -137,8 +139,8 @@ class Wire(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes. Of many bytes only one piece is parsed now; the next
-        one follows after other connections had their turn."""
+        """Parse received bytes. If there are many, only one piece is parsed now, and
+        the next piece after other connections had their turn."""
         if self._rest:
             self._rest += data
             return
@@ -164,11 +166,11 @@ class Wire(HttpToolsProtocol):
             self.transport.resume_reading()
 
     def _parse(self, data: bytes) -> None:
-        """Parse a piece of a request, and count its bytes from the first piece on."""
+        """Parse a piece of a request, and add its size to the size of the request."""
         if self._over:
             return
         self._taken += len(data)
-        super().data_received(data)  # uvicorn's parser
+        super().data_received(data)  # calls uvicorn's parser
         if self.transport.is_closing() or self._over:
             return
         if self._in_head and self._taken > self.head_bytes:
@@ -198,7 +200,8 @@ class Wire(HttpToolsProtocol):
         self.cycle.keep_alive &= not self._room.closing
 
     def on_message_complete(self) -> None:
-        """End a request; the next bytes belong to another head."""
+        """Note the end of a request. The next bytes belong to the head of another
+        request."""
         super().on_message_complete()
         self._disarm()
         self._in_head = True
@@ -267,7 +270,7 @@ class Wire(HttpToolsProtocol):
         unfinished, only close."""
         self._room.refused[refusal.status] += 1
         last = self.cycle
-        # otherwise the request was answered before its body arrived
+        # If false, the request was answered before its body arrived.
         free = last is None or (last.response_complete and self._in_head)
         if free or not (self._in_head or self.pipeline or last.response_started):
             response = refusal.response()
@@ -281,8 +284,8 @@ class Wire(HttpToolsProtocol):
 def head_of(
     status: int, headers: tuple[tuple[bytes, bytes], ...], keep_alive: bool
 ) -> bytes:
-    """Return the head of an answer, with a placeholder for Content-Length; without one
-    for status 204."""
+    """Return the head of an answer. It contains a placeholder for Content-Length,
+    except for status 204."""
     own = {name for name, _ in headers}
     pairs = [*headers, *(pair for pair in SAFE_HEADERS if pair[0] not in own)]
     if not keep_alive and b"connection" not in own:
@@ -296,7 +299,7 @@ def head_of(
 
 
 class _Enough(Exception):
-    """Raised to stop the parser, because no further request of this connection is
+    """Raised to stop the parser, because no further request of this connection will be
     answered."""
 
 

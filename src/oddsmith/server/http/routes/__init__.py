@@ -1,8 +1,8 @@
-"""Routes: each module contains the handlers of one topic with their table entries. All
-entries are joined here.
+"""Routes of the service. Each module contains the handlers of one topic and their table
+entries, which are joined here to `ROUTES`.
 
-Dispatch, access control, limits, OpenAPI and the page of the API are made from
-`ROUTES`.
+`ROUTES` is used for dispatch, access control, limits, the OpenAPI document and the page
+that documents the API.
 """
 
 from oddsmith.server.http.routes import (

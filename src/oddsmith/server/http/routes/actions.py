@@ -1,5 +1,5 @@
-"""Routes of operators: pause an experiment or change its limits while it runs, and list
-such actions."""
+"""Routes for operators: pause a running experiment, change its limits, and list such
+actions."""
 
 import asyncio
 
@@ -13,14 +13,14 @@ from oddsmith.server.store.protocol import Line
 
 __all__ = ["ROUTES", "act", "actions"]
 
-_MOST = 500  # actions in one answer
+_MOST = 500  # maximum number of actions in one answer
 
 
 async def act(
     experiment: Experiment, message: am.ActionGiven, sender: str
 ) -> am.ActionAnswer:
-    """Write an action to the log. It applies to this process when the call is
-    answered."""
+    """Write an operator's action to the log. When the call is answered, the action
+    already applies in this process."""
     request = Request.of(
         message.action,
         message.fields(),
@@ -35,7 +35,7 @@ async def act(
 
 
 async def actions(experiment: Experiment, _: m.Query) -> am.Actions:
-    """List the current restrictions, and the actions, newest first."""
+    """Return the current restrictions, and a list of the actions, newest first."""
     lines = await asyncio.to_thread(experiment.store.actions)
     newest = [_record(line) for line in lines[: -_MOST - 1 : -1]]
     return am.Actions(experiment.name, _in_force(experiment), newest)

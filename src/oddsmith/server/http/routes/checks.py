@@ -1,5 +1,5 @@
-"""Routes of health checks: propensities, experts, rewards and faults of an experiment.
-The statistics are updated together with the state."""
+"""Routes for health checks of an experiment: its propensities, experts, rewards and
+faults. The statistics are updated together with the state."""
 
 from collections.abc import Collection, Sequence
 
@@ -26,15 +26,17 @@ from oddsmith.server.statistics import Sums
 
 __all__ = ["ROUTES", "checks"]
 
-_NAMED_EXPERTS = 50  # experts listed by name, by decreasing weight
-# experts with fewer rewards than this share of the largest number are not compared
+# maximum number of experts that are listed by name; the heaviest ones are listed
+_NAMED_EXPERTS = 50
+# an expert is not compared if it has fewer rewards than this share of the largest
+# number of rewards of any expert
 _COMPARED = 0.5
 _ALPHA = 0.05
 _DECISIVE = 0.0001
 
 
 async def checks(experiment: Experiment, _: m.Query) -> f.ChecksAnswer:
-    """Return whether the experiment is healthy."""
+    """Return the results of all health checks of an experiment."""
     settings = experiment.settings
     hold_up = await hold_up_of(experiment) if settings.shared else None
     # The state may be updated in place: hold the lock so that we never read a
@@ -99,7 +101,8 @@ def _clip_check(one: ClipCount) -> f.ClipCheck:
 
 
 def _served_check(standing: Standing) -> f.ServedCheck:
-    """Return whether arms follow the logged propensities, as a word and a sentence."""
+    """Return whether the frequencies of the arms agree with the logged propensities, as
+    a word and a sentence."""
     n = standing.n
     p_value = standing.p_value
     if not n:
@@ -129,8 +132,8 @@ def _served_check(standing: Standing) -> f.ServedCheck:
 
 
 def _calibration(sums: Sums, weights: dict[str, float]) -> list[f.ExpertCheck]:
-    """Return whether the rewards refute each expert's predictions, by decreasing
-    weight."""
+    """For each expert, return whether the rewards refute its predictions. Experts are
+    sorted by decreasing weight."""
     results = sorted(
         sums.checks.calibration.results(),
         key=lambda one: -weights.get(one.expert, 0.0),
@@ -158,13 +161,13 @@ def _clipped_sentence(clips: Sequence[ClipCount]) -> str:
 def _calibration_sentence(
     found: list[f.ExpertCheck], counted: int, retired: Collection[str] = ()
 ) -> str:
-    """Return how many experts are refuted, and whether one of them has the smallest
-    mean loss.
+    """Return a sentence about how many experts are refuted, and whether a refuted
+    expert has the smallest mean loss.
 
-    Losses over different rewards cannot be compared. But missing a few predictions must
-    not hide the best expert. So the experts with at least half as many rewards as the
-    most frequent one are compared, and the number of the others is reported. Retired
-    experts are not compared with active ones.
+    Losses over different rewards cannot be compared, but an expert must not be left out
+    because a few predictions are missing. So experts are compared if they have at least
+    half as many rewards as the expert with the most. The sentence contains the number
+    of experts that are left out. Retired experts are not compared with active ones.
     """
     if not found:
         return "No expert has been scored yet."
@@ -190,7 +193,7 @@ def _calibration_sentence(
 
 def _reward_check(sums: Sums, window: float | None) -> f.RewardedCheck:
     """Count the decisions whose window had closed by the last event, and how many of
-    them have a reward of their own."""
+    these decisions have a reward instead of the default."""
     found = sums.checks
     recent = young(sums, window)
     due = found.shown - recent.shown

@@ -1,4 +1,4 @@
-"""Routes that decide: one decision, the slots of a slate, or a batch."""
+"""Routes that make decisions: a single decision, a slate, or a batch."""
 
 import asyncio
 from collections.abc import Sequence
@@ -70,7 +70,8 @@ async def decide_batch(
 async def _decide_all(
     experiment: Experiment, entries: Sequence[DecideEntry], sender: str
 ) -> list[DecisionAnswer | BaseException]:
-    """Return the answers or errors of entries that do not depend on each other."""
+    """Make the decisions of entries that do not depend on each other; return an answer
+    or an error for each entry."""
     answers: dict[int, DecisionAnswer | BaseException] = {}
     made: dict[int, NewDecision] = {}
     turns = Turns()

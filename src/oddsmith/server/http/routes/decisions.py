@@ -1,4 +1,5 @@
-"""Routes that read decisions: a page of them, or the record of one."""
+"""Routes that read decisions: a page of the list of decisions, or the record of one
+decision."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,7 +52,7 @@ async def decision(
     """Return the record of one decision, or the records of a slate's slots."""
     record = None
     slots: list[Line] = []
-    if is_id(query.id):  # SQLite would cut a text at a NUL
+    if is_id(query.id):  # other texts cannot be ids; SQLite would cut a text at a NUL
         read = partial(record_of, experiment, query.id, query.explain)
         run = experiment.long_reads.run if query.explain else asyncio.to_thread
         record = await run(read)
@@ -110,15 +111,16 @@ def _listed_decision(experiment: Experiment, entry: ListEntry) -> lm.ListedDecis
 
 
 def _reward_in_units(experiment: Experiment, account: Account) -> float | None:
-    """Return the reward of a decision in the caller's units; None until there is
-    one."""
+    """Return the reward of a decision in the caller's units; None if there is none
+    yet."""
     if isnan(account.value):
         return None
     return experiment.scale.value(account.value)
 
 
 def _counts(account: Account) -> Literal["reward", "default", "correction"] | None:
-    """Return which kind of value a decision counts with; None until it counts."""
+    """Return whether a decision counts with its reward, the default, or a correction;
+    None if it does not count yet."""
     if not account.settled:
         return None
     if account.correction is not None:
@@ -129,8 +131,8 @@ def _counts(account: Account) -> Literal["reward", "default", "correction"] | No
 
 
 def record_of(experiment: Experiment, id: str, explain: bool) -> DecisionRecord | None:
-    """Return the record of a decision in the log. With `explain`, compute the state
-    that made the decision again from the log."""
+    """Return the record of a decision in the log. With `explain`, compute again the
+    state that the decision was made with, to explain the propensities."""
     store = experiment.store
     lines = store.history([id], EVERYTHING)
     made = decision_line(lines)
@@ -188,8 +190,8 @@ def _readable(value: object) -> Json:
 
 
 def _features(decision: Decision, *, is_hidden: bool) -> Json:
-    """Return the features of the offered arms; "erased" also if they would be
-    hidden."""
+    """Return the features of the offered arms, "erased" if they were erased, or None if
+    there are none or they are hidden."""
     features: Any = decision.features
     if features is None or isinstance(features, Erased):
         if features is None:
@@ -215,8 +217,8 @@ def _event(experiment: Experiment, line: Line) -> dict[str, object]:
 
 
 class _Explanation(NamedTuple):
-    """The contribution of each expert to a decision, by decreasing weight, with
-    notes."""
+    """The contribution of each expert to a decision, sorted by decreasing weight, with
+    notes for the reader."""
 
     experts: list[dict[str, object]]
     notes: list[str]
@@ -225,7 +227,8 @@ class _Explanation(NamedTuple):
 def _explain(
     experiment: Experiment, decision: Decision, votes: Array, made: Line
 ) -> _Explanation:
-    """Return each expert's vote, its weight in the vote, and its predictions."""
+    """Explain a decision by each expert's vote, its weight in the vote, and its
+    predictions."""
     folded = restore_judge(experiment.store, experiment.setup.policy, made.seen or 0)
     judge = None if folded is None else gts_inside(folded.policy)
     if folded is None or judge is None:
@@ -256,8 +259,8 @@ def _explain(
 
 
 class _Predictions(NamedTuple):
-    """The experts' predictions (N, K) for all arms, by the state that made a
-    decision."""
+    """The predictions (N, K) of all experts for all arms, with the state that a
+    decision was made with."""
 
     values: Array
     notes: list[str]
@@ -266,10 +269,10 @@ class _Predictions(NamedTuple):
 def _predict_again(
     experiment: Experiment, decision: Decision, made: Line
 ) -> _Predictions | None:
-    """Predict again with the state that made a decision.
+    """Let the experts predict again with the state that a decision was made with.
 
-    None if its context was erased, or if an expert's prediction for the drawn arm has
-    changed. Experts that learn are folded to that state.
+    Return None if the context was erased, or if an expert's prediction for the drawn
+    arm has changed. For experts that learn, the state is computed again from the log.
     """
     if isinstance(decision.context, Erased) or isinstance(decision.features, Erased):
         return None
@@ -280,8 +283,8 @@ def _predict_again(
             experiment.store, setup.policy, until=seen, change=setup.change
         )
         bank = gts_inside(folded.policy).experts  # type: ignore[union-attr]
-        # Ask without a time limit. This fails for experts that are known only from a
-        # store.
+        # Call the experts without a time limit. This fails if only a store is known,
+        # which does not contain the models.
         inner = bank.experts if isinstance(bank, Guarded) else bank
         patient = Guarded(inner, arms=bank.arms)
         own_state = folded.state.experts
@@ -289,7 +292,7 @@ def _predict_again(
         if decision.arms is None:
             question = single(question)
         predictions = patient.predict(own_state, question)
-    except OddsmithError:  # the store fails, a context is erased, or an expert fails
+    except OddsmithError:  # the store failed, a context was erased, or an expert failed
         return None
     drawn = predictions[:, decision.number]
     recorded = np.isnan(drawn) if decision.advice is None else decision.advice

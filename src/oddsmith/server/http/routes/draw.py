@@ -1,8 +1,9 @@
 """Make one decision: ask the experts, draw an arm, write the event, and answer.
 
-A decision has one type per stage: `Decide` (the message), `Call` (the question to the
-policy), `Odds`, `Decision`, `DecisionMade` (the event), `EventRow` (the row in the
-store), `Receipt` (its position) and `DecisionAnswer`.
+Each stage of a decision has its own type: `Decide` (the message), `Call` (the input of
+the policy), `Odds` (the propensities), `Decision`, `DecisionMade` (the event),
+`EventRow` (the row in the store), `Receipt` (the position in the log) and
+`DecisionAnswer`.
 """
 
 import asyncio
@@ -49,14 +50,15 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 ENTRY_ARMS = 100_000
-"""Maximum number of arms in all decisions of one request, because work and answer grow
-with it."""
-_ODDS_ARMS = 100  # answers contain all propensities up to this number of arms
+"""Maximum total number of arms in the decisions of one request. It limits the time and
+the size of the answer."""
+# with up to this number of arms, answers contain all propensities by default
+_ODDS_ARMS = 100
 
 
 class SlotCall(NamedTuple):
-    """The call of one slot of a slate, with the state that is used for the whole
-    slate."""
+    """The input of the policy for one slot of a slate, and the state that is used for
+    the whole slate."""
 
     now: Now
     call: Call
@@ -64,12 +66,12 @@ class SlotCall(NamedTuple):
 
 
 class NewDecision(NamedTuple):
-    """A decision that is not on disk yet: its event, and additional fields for the
+    """A decision that is not on disk yet, as its event, with additional fields for the
     answer.
 
     `arms` labels the propensities, and `asleep` lists experts without a prediction.
-    `with_odds` is whether the answer contains the propensities of all arms; None means
-    that it depends on the number of arms.
+    `with_odds` decides whether the answer contains the propensities of all arms; None
+    includes them if there are few arms.
     """
 
     event: DecisionMade
@@ -104,8 +106,8 @@ async def make(
 ) -> NewDecision:
     """Make a decision that is not on disk yet.
 
-    A slot is decided with the state of its slate, whose lock the caller holds. Other
-    decisions use the current state.
+    If `slot` is given, its state is used, and the caller holds the lock of the state.
+    Other decisions use the current state.
     """
     check_json(message.context)
     if experiment.assigner is not None and experiment.assigner.needs_start:
@@ -165,7 +167,7 @@ async def make(
         own = None if is_paused else OwnDraw(drawn.arm, odds.propensities)
         drawn = incumbent_decision(now.policy, message, call.names, drawn, odds)
     has_plain_names = call.features is None and call.names is now.arms
-    if has_plain_names:  # same result as `name_arm`, but faster
+    if has_plain_names:  # gives the same result as `name_arm`, but is faster
         decision = drawn._replace(arm=call.names[drawn.arm], index=drawn.arm)
     else:
         decision = call.name_arm(drawn)
@@ -202,10 +204,10 @@ async def make(
 
 
 def _call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
-    """Return the question to the policy."""
+    """Return the input of the policy for a message."""
     if now.arms is None or message.arms is not None:
         return offer_call(experiment, now, message)
-    # the usual case: the arms of the policy file
+    # the usual case: the arms come from the policy file
     mask = None if message.eligible is None else now.arms.mask(message.eligible)
     return Call(single(message.context), message.context, mask, now.arms)
 
@@ -218,7 +220,7 @@ def new_id(experiment: Experiment) -> str:
 
 
 def offer_call(experiment: Experiment, now: Now, message: DecideEntry) -> Call:
-    """Return the question to the policy about the arms that this call passes."""
+    """Return the input of the policy for a message that passes its own arms."""
     if message.arms is None:
         give = (
             'send {"arms": {"article-17": {"topic": "sports"}, "article-18": null}}, '
@@ -268,8 +270,8 @@ async def _odds(
 
 
 def _policy_odds(now: Now, context: Context, eligible: Bools | None, step: int) -> Odds:
-    """Return the propensities of a policy without guarded experts; any error refuses
-    the context."""
+    """Return the propensities of a policy without guarded experts. If the policy raises
+    any error, the context is refused."""
     try:
         return now.policy.odds(now.state, context, eligible=eligible, step=step)
     except InvalidInput:
@@ -282,10 +284,11 @@ def _policy_odds(now: Now, context: Context, eligible: Bools | None, step: int) 
 
 
 def _sleepers(experiment: Experiment, now: Now, advice: Array) -> list[str]:
-    """Return the experts without a prediction for the drawn arm. Log a warning at the
-    first failure of each."""
+    """Return the experts without a prediction for the drawn arm. The first failure of
+    each expert is logged as a warning."""
     names = () if now.experts is None else now.experts.names
-    predictions = advice[: len(names)]  # policies may append their own values
+    # some policies append other values to the predictions
+    predictions = advice[: len(names)]
     places = np.flatnonzero(np.isnan(predictions)).tolist()
     asleep = [names[place] for place in places]
     if isinstance(now.experts, Guarded) and not experiment.warned.issuperset(asleep):
@@ -457,7 +460,9 @@ async def _decide_for_unit(
         new = await make(experiment, message, None, sender)
         event = replace(new.event, unit=message.unit, turn=len(lines) + 1)
         (receipt,) = await experiment.writer.append([event])
-        if receipt.new:  # otherwise a concurrent request of the same unit was first
+        # otherwise a concurrent request of the same unit was first: look up its
+        # decision
+        if receipt.new:
             return await answer_new(experiment, new, receipt)
 
 

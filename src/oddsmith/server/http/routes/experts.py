@@ -1,4 +1,5 @@
-"""Routes of experts: add or retire one, read the posterior and its history."""
+"""Routes for experts: add or retire an expert, and read the posterior and its
+history."""
 
 import asyncio
 import logging
@@ -48,7 +49,8 @@ async def experts(
             await wait_for_state(experiment, head)
             await _check_change(experiment, message)
             now = experiment.follower.now
-            # an event that cannot be folded must not be written to the log
+            # test the change first: an event that cannot be applied must not be written
+            # to the log
             experiment.setup.change(now.policy, now.state, line_of(event))
         receipt = await experiment.append(event)
         await wait_for_state(experiment, receipt.position)
@@ -148,7 +150,8 @@ def _points(sums: Sums, position: int, weights: Mapping[str, float]) -> list[Poi
 
 
 def _heaviest(points: list[Point]) -> list[str]:
-    """Return the heaviest experts, by the last weight, then by the largest one."""
+    """Return the heaviest experts, sorted by their last weight, then by their largest
+    weight."""
     largest: dict[str, float] = {}
     for point in points:
         for name, weight in point.weights.items():

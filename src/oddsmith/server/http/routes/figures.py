@@ -1,4 +1,5 @@
-"""Routes for the charts of the dashboard: sums by time, and values of targets."""
+"""Routes for the charts of the dashboard: counts and rewards by time, and estimated
+values of target policies."""
 
 from oddsmith.contexts.rewards import RewardScale
 from oddsmith.server.experiment.experiment import Experiment
@@ -17,7 +18,7 @@ _EMPTY = ArmRow()
 
 
 async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer:
-    """Return sums by time, in total and by arm."""
+    """Return counts and rewards by time, in total and by arm."""
     sums = experiment.follower.sums
     position = experiment.follower.now.position
     width, buckets = sums.series.buckets(query.range, sums.named)
@@ -48,7 +49,8 @@ async def series(experiment: Experiment, query: f.SeriesQuery) -> f.SeriesAnswer
 
 
 def _most_drawn(rows: list[Bucket]) -> list[str]:
-    """Return the arms that were drawn most, by decreasing number, then by name."""
+    """Return the arms that were drawn most often, sorted by decreasing number of draws,
+    then by name."""
     drawn: dict[str, float] = {}
     for bucket in rows:
         for name, row in bucket.arms.items():
@@ -70,7 +72,7 @@ def _others(bucket: Bucket, names: list[str]) -> ArmRow:
 
 
 def _columns(rows: list[ArmRow]) -> f.ArmColumns:
-    """Return the sums of one arm by bucket."""
+    """Return the columns of one arm, with one entry for each bucket of time."""
     return f.ArmColumns(
         drawn=[int(row.drawn) for row in rows],
         odds_sum=[row.odds for row in rows],
@@ -82,7 +84,7 @@ def _columns(rows: list[ArmRow]) -> f.ArmColumns:
 
 
 async def values(experiment: Experiment, _: m.Query) -> f.ValuesAnswer:
-    """Return the value of the served decisions, and of other targets."""
+    """Return the estimated values of the served policy and of other target policies."""
     sums = experiment.follower.sums
     position = experiment.follower.now.position
     estimates = sums.values.estimates(sums.named, _LEVEL, shadow=sums.shadow)
@@ -118,7 +120,7 @@ def _target_value(one: Value, scale: RewardScale) -> f.TargetValue:
 
 
 def _values_sentence(targets: list[f.TargetValue]) -> str:
-    """Compare the values in one sentence, or give the reason why they are not known
+    """Return a sentence that compares the values, or the reason why they are not known
     yet."""
     by_kind = {one.kind: one for one in targets}
     served = by_kind[SERVED]

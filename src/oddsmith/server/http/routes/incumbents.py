@@ -1,5 +1,5 @@
-"""Decisions of an incumbent: the user's current policy acts, and ours is recorded as
-well."""
+"""Decisions of an incumbent: the user's current policy chooses the arm, and the draw of
+our policy is recorded as well."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""The route of results: the policy against the control, by metric."""
+"""Route for the results of an experiment, which compare the policy with the control by
+metric."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -47,8 +48,8 @@ async def results(experiment: Experiment, _: m.Query) -> f.ResultsAnswer:
 def _figures(
     differences: Differences, candidates: Sequence[str]
 ) -> list[f.MetricResult]:
-    """Return the results of some candidates in all metrics; their intervals hold
-    simultaneously."""
+    """Return the results of some candidates in all metrics. The intervals of all
+    candidates hold simultaneously."""
     pairs = []
     for metric in differences.metrics.values():
         has_no_sums = bool(differences.pairs and no_sums_reason(metric))

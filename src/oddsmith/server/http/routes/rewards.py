@@ -1,4 +1,4 @@
-"""Routes of rewards: one reward, a batch, corrections and activations."""
+"""Routes for rewards: single rewards, batches, corrections and activations."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -96,7 +96,8 @@ async def activate(
 async def correct(
     experiment: Experiment, message: m.Correct, sender: str
 ) -> m.EventAnswer:
-    """Write corrections; the state follows after a refold."""
+    """Write corrections to the log. The state contains them after it was computed
+    again."""
     now = experiment.clock()
     events: list[Correction | MetricCorrection] = []
     if message.reward is not UNSET:
@@ -201,8 +202,8 @@ async def _entry_answer(
 
 
 def event_answer(id: str, receipts: Sequence[Receipt]) -> m.EventAnswer:
-    """Return the answer about events on disk: the last position, and whether any of
-    them is new."""
+    """Return the answer for events that are on disk. It contains the last position, and
+    whether any of the events is new."""
     position = max(receipt.position for receipt in receipts)
     is_new = any(receipt.new for receipt in receipts)
     is_parked = any(receipt.parked for receipt in receipts)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 65_536
 OFFER_BYTES = 1 << 20
-"""Maximum bytes of a body with arms, and of a batch."""
+"""Maximum size in bytes of a batch, and of a body that contains arms."""
 BATCH_BYTES = OFFER_BYTES
 _READS = (400, 401, 403, 404, 408, 413, 414, 422, 429, 431, 503)
 WRITES = (*_READS, 507)
@@ -42,21 +42,22 @@ ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 
 class Route(NamedTuple):
-    """A method and path; `statuses` are those of its errors.
+    """A method and path of the service. `statuses` contains the statuses of its errors.
 
     With a `message`, `handler` takes the experiment and the message: path and query of
     a GET, or the body of a POST. For a POST it also takes the sender, the name of the
     key, which is recorded in every event. Without a message it takes the service and
-    the key. It returns an `answer` (None if it is not JSON) or a `Response`.
+    the key. It returns an object of type `answer`, which is sent as JSON, or a
+    `Response`.
 
     A key needs one of the `scopes`, or admin; without scopes no key is needed. `path`
     may end in one {parameter}. If `each` is set and there is no message, a key for some
-    experiments is enough, and the answer is about these. If `waits` is set, the call is
-    held open, and cancelled when the client disconnects. `status` is that of an answer
-    that is not a `Response`. For the handlers of a `door`, see `Visit`. A message with
-    `slots` goes to the `slate_handler`, which returns a `slate_answer`. `examples` are
-    POST bodies by description, or path and query of a GET with more parameters than the
-    experiment.
+    experiments is enough, and the answer is only about these experiments. If `waits` is
+    set, the call is held open, and cancelled when the client disconnects. `status` is
+    the HTTP status of answers that are not a `Response`. For the handlers of a `door`,
+    see `Visit`. A message with `slots` goes to the `slate_handler`, which returns a
+    `slate_answer`. `examples` are POST bodies by description, or path and query of a
+    GET with more parameters than the experiment.
     """
 
     method: str
@@ -78,5 +79,6 @@ class Route(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the operation in OpenAPI: the name of its handler."""
+        """Name of the operation in the OpenAPI document, which is the name of the
+        handler."""
         return self.handler.__name__

@@ -1,5 +1,5 @@
-"""Slates: the part of /v1/decide that fills several slots with the same state and one
-commit."""
+"""Slates: the part of /v1/decide that fills several slots. All slots use the same
+state, and are written with one commit."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,8 @@ __all__ = ["activate_slate", "decide_slate", "slot_refusals", "with_slots"]
 
 
 class _NewSlate(NamedTuple):
-    """The decisions of all slots before they are on disk, and the call of each slot."""
+    """The decisions of all slots, which are not on disk yet, and the input of the
+    policy for each slot."""
 
     decisions: list[NewDecision]
     calls: Sequence[Call]
@@ -59,7 +60,7 @@ async def decide_slate(
     """Decide all slots, and answer when all of them are on disk; `sender` is the name
     of the key.
 
-    A slate that was decided before gets its first answer.
+    If the slate was decided before, return its first answer.
     """
     slots = _checked_slots(experiment, message)
     slate = message.id
@@ -113,11 +114,11 @@ async def activate_slate(
 async def slot_refusals(
     experiment: Experiment, rewards: Sequence[RewardEntry]
 ) -> dict[int, InvalidInput]:
-    """Return errors of rewards for unknown slots of known slates, by index in
+    """Return errors for rewards of unknown slots of known slates, by their index in
     `rewards`.
 
-    A reward for an unknown slate is accepted and waits until the slate is decided, as
-    rewards for unknown ids do.
+    A reward for an unknown slate is accepted. It waits until the slate is decided, like
+    a reward for any unknown id.
     """
     by_slot = {
         place: entry for place, entry in enumerate(rewards) if entry.slate is not None
@@ -130,8 +131,8 @@ async def slot_refusals(
 async def with_slots(
     experiment: Experiment, refused: OfSlate, slate: str
 ) -> InvalidInput:
-    """Return the error for a slate id in place of a decision id, with the slots of the
-    slate."""
+    """Return the error for a slate's id in place of a decision's id. It lists the slots
+    of the slate."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
     names = _slot_names(slate, [line.id for line in lines])
     return InvalidInput(f"{refused} with {names}: send slate, and slot for a reward")
@@ -271,7 +272,7 @@ def _check_incumbents(slots: Sequence[SlotEntry], calls: Sequence[Call]) -> None
 
 
 def _slate_call(experiment: Experiment, now: Now, message: Decide) -> Call:
-    """Return the question to the policy before any slot is filled."""
+    """Return the input of the policy before any slot is filled."""
     if now.arms is None or message.arms is not None:
         return offer_call(experiment, now, message)
     return call_of(now.policy, now.arms, message.context, None, message.eligible)

@@ -1,4 +1,5 @@
-"""Routes of the service itself: experiments, counts, changes, metrics and health."""
+"""Routes for the status of the service: experiments, counts, changes, metrics and
+health."""
 
 import asyncio
 from contextlib import suppress
@@ -77,12 +78,12 @@ def _facts(experiment: Experiment) -> lm.ExperimentFacts:
 
 
 async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
-    """Return counts and positions."""
+    """Return the counts of an experiment, and the positions of its log and state."""
     store = experiment.store
     events, head, hold_up = await experiment.long_reads.run(
         lambda: (store.tally(), store.head(), store.hold_up())
     )
-    # wait shortly, so that callers find their own decisions in the counts, unless the
+    # wait briefly, so that callers find their own decisions in the counts unless the
     # state is far behind
     with suppress(StoreFailed, Busy):
         await wait_for_state(experiment, head, patience=_GLANCE)
@@ -112,7 +113,8 @@ async def stats(experiment: Experiment, query: sm.StatsQuery) -> sm.Stats:
 
 
 def _expert_stats(experiment: Experiment) -> dict[str, dict[str, object]]:
-    """Return the weight, the failures and the last reason for a failure, by expert."""
+    """For each expert, return its weight, the number of failures, and the reason of the
+    last failure."""
     guard = experiment.follower.now.experts
     failures: dict[str, dict[str, int]] = {}
     reasons: dict[str, str] = {}
@@ -138,7 +140,8 @@ def _arm_count(experiment: Experiment, one: ArmSum) -> sm.ArmCount:
 
 
 async def changes(experiment: Experiment, query: lm.ChangesQuery) -> lm.Changes:
-    """Return the positions of log and state, once the state is beyond `after`.
+    """Wait until the state is beyond the position `after`, then return the positions of
+    log and state.
 
     The database is read only once, at the end.
     """
@@ -196,12 +199,12 @@ async def openapi(service: Service, _: Key) -> Response:
 
 
 async def _troubles(service: Service) -> dict[str, str]:
-    """Return the reason why experiments cannot decide, by name."""
+    """Return the reasons why experiments cannot make decisions, by experiment."""
     return await service.store_looks.troubles(service.experiments.values())
 
 
 async def _warnings(service: Service, key: Key) -> dict[str, str]:
-    """Return faults that do not prevent decisions but need attention, by name."""
+    """Return faults that do not prevent decisions but need attention, by experiment."""
     await service.hold_ups.look()
     warnings: dict[str, str] = {}
     for name, experiment in service.experiments.items():

@@ -1,4 +1,4 @@
-"""Turns: let other requests run during a long one."""
+"""Turns: let other requests run while a long request is handled."""
 
 import asyncio
 import time
@@ -19,7 +19,8 @@ class Turns:
         self._end = time.perf_counter() + self.slice_s
 
     async def give(self) -> None:
-        """Let other requests run if this one has worked long enough."""
+        """Let other requests run if the current request has worked for `slice_s`
+        seconds."""
         if time.perf_counter() < self._end:
             return
         await asyncio.sleep(0)

@@ -135,8 +135,8 @@ class Lock:
                 f"{path} must be used by one process at a time; it is in use by {by}"
             ) from error
         except OSError as error:
-            # Over NFS, a file opened for reading cannot be locked. The lock on its name
-            # is enough.
+            # Over NFS, a file that is opened for reading cannot be locked. The lock
+            # file is enough.
             if handle == self._handle:
                 raise StoreFailed(
                     f"{path} must be on a disk that has locks; {error.strerror}"

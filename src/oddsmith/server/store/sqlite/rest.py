@@ -242,8 +242,8 @@ class RestingStore(StoreReader):
 
     def _make_again(self, idle: _IdleState) -> SQLiteStore:
         try:
-            # Check by reading first: opening another file for writing could turn it
-            # into a store.
+            # Read the file first: if it is not this store, opening it for writing could
+            # turn it into a store.
             if _signature(self.path)[:1] != idle.signature[:1]:
                 with SQLiteReader(self.path) as reader:
                     self._check(reader, idle)

@@ -366,8 +366,8 @@ def _insert(
     """Insert the rows that are not stored yet, inside a transaction; return the
     receipts of all rows."""
     receipts: list[Receipt] = []
-    # Slates whose first slot is already stored. Either all slots were stored with it,
-    # or they are refused.
+    # Ids of slates whose first slot is already stored. Their other slots are not
+    # inserted.
     known: set[str] = set()
     for row in rows:
         if row.kind == "correction" and not has(
