@@ -51,7 +51,7 @@ def test_into_a_file_that_no_service_has_open(tmp_path: Path, capsys: Any) -> No
         served.decide("v1")
         text = said(capsys, file, "pause", "--reason", "a test", code=1)
         assert "send the action to the address of its service" in text
-    assert "pause is in force" in said(capsys, file, "pause", "--reason", "a test")
+    assert "pause applies" in said(capsys, file, "pause", "--reason", "a test")
     refusals = (
         (["pause"], "paused already"),
         (["pause_arm", "--arm", "tehc"], "did you mean tech"),
@@ -74,7 +74,7 @@ def test_into_a_database_beside_a_replica(
     path = place(tmp_path, experiment, top=CONTROL, service=store)
     with process(path) as replica:
         words = [server.url(), "kill", "--experiment", experiment, "--reason", "a test"]
-        assert "kill is in force" in said(capsys, *words)
+        assert "kill applies" in said(capsys, *words)
         listed: Any = {}
         for _ in range(100):
             listed = replica.client.get("/v1/actions").json()

@@ -126,7 +126,7 @@ def test_a_table_for_people_and_a_report(
     assert row[2:] == [f"{number:.4f}" for number in (one.value, one.low, one.high)]
     for words in (
         "the log is exact",
-        "The logger itself",
+        "The logging policy itself",
         "Served as logged: No evidence",
         "effective rows",
         "mean weight",

@@ -76,7 +76,7 @@ def test_a_plot(tmp_path: Path, capsys: Any) -> None:
     assert main([*BOUND, "--plot", str(tmp_path / "bounds.png")]) == 0
     assert (tmp_path / "bounds.png").read_bytes().startswith(b"\x89PNG")
     assert main([*BOUND, "--plot", str(tmp_path / "nowhere" / "bounds.png")]) == 2
-    assert "plot must be a path" in capsys.readouterr().err
+    assert "plot must be a writable path" in capsys.readouterr().err
 
 
 def test_own_losses_with_a_range(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

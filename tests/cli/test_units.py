@@ -107,7 +107,9 @@ def test_people_read_euros_and_which_units_they_are(log: od.Log, capsys: Any) ->
     for text in (printed, page):
         assert found["notes"][0] in text
         assert f"{one['value']:.4f}" in text
-        assert f"The logger itself: {np.mean(EUROS.value(log.reward)):.4f}" in text
+        assert (
+            f"The logging policy itself: {np.mean(EUROS.value(log.reward)):.4f}" in text
+        )
 
 
 def test_files_that_we_wrote_are_read_as_they_are_and_told_in_euros(

@@ -101,8 +101,8 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     }
     zero = od.Log(**columns)
     for wrong, message in {
-        certain: "odds of all arms .* this one is deterministic",
-        drawn: "odds of all arms .* this one is drawn",
+        certain: "propensities of all arms .* this one is deterministic",
+        drawn: "propensities of all arms .* this one is drawn",
         log.without(
             "propensity", "propensities"
         ): "importance weights .* this one is unknown",

@@ -326,7 +326,7 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "table.parquet").mkdir()
     for out, said in (
-        ("file", "out must be a folder"),
+        ("file", "out must be a writable folder"),
         ("taken", "cannot write .*table.parquet: .*Is a directory"),
     ):
         with pytest.raises((od.InvalidInput, od.BadFile), match=said):

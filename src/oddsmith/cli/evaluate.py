@@ -428,7 +428,7 @@ def _offered_rows(asked: argparse.Namespace, log: Log) -> tuple[Log, str]:
         raise InvalidInput(
             f"where-offered must leave some rows; none of {len(log):,} offered {arms}"
         )
-    note = f"All of this is about the {len(rows):,} of {len(log):,} rows that offered"
+    note = f"All results use the {len(rows):,} of {len(log):,} rows that offered"
     return rows, f"{note} {arms}."
 
 

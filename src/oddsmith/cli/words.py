@@ -196,10 +196,10 @@ _PLAIN = RewardScale(0.0, 1.0)
 
 
 def add_units(parser: argparse.ArgumentParser) -> None:
-    """Add the option with the units of the rewards in a log."""
+    """Add the option --reward, the units of the rewards in a log."""
     units = (
-        "units of rewards (default: [reward] of the policy file, else 0 1); files that "
-        "oddsmith wrote have rewards from 0 to 1"
+        "units of rewards (default: [reward] of the policy file, else 0 1); logs "
+        "that oddsmith wrote have rewards from 0 to 1"
     )
     parser.add_argument(
         "--reward", nargs=2, type=float, metavar=("LOW", "HIGH"), help=units
@@ -207,15 +207,16 @@ def add_units(parser: argparse.ArgumentParser) -> None:
 
 
 class Units(NamedTuple):
-    """The units of answers, a reader that maps rewards if necessary, and a note for the
-    answer, which may be empty."""
+    """The units of the results, a reader that converts rewards if necessary, and a note
+    for the output (may be empty)."""
 
     scale: RewardScale
     reader: LogReader
     note: str
 
     def doubt(self, log: Log) -> str:
-        """A hint if the units come from a policy file and all rewards are in [0, 1]."""
+        """Return a hint if the units come from a policy file and all rewards are in [0,
+        1], otherwise ""."""
         if self.reader.scale is None or not self.note:
             return ""
         if self.scale.low >= 0 and self.scale.high <= 1:
@@ -235,11 +236,11 @@ def units_of(
     reader: LogReader,
     logs: Sequence[str],
 ) -> Units:
-    """Return the units of --reward, else those of the policy files that have [reward];
-    refuse files that differ.
+    """Return the units of --reward, otherwise those of the policy files with [reward].
+    Files with different units are an error.
 
-    Files that oddsmith wrote have rewards in [0, 1] already: units are then those of
-    answers alone.
+    Logs that oddsmith wrote have rewards in [0, 1] already; units then affect only the
+    output.
     """
     with_units = [file for file in files if "reward" in file.table]
     if asked.reward is not None:
@@ -257,8 +258,8 @@ def units_of(
         note = f"{what} are in the units of {with_units[0].path}, {_words(scale)}."
     elif is_own:
         note = (
-            f"Answers are in units of {_words(scale)}: {logs[0]} was written by "
-            "oddsmith, with rewards in 0 to 1."
+            f"Results are in units of {_words(scale)}: {logs[0]} was written by "
+            "oddsmith, with rewards from 0 to 1."
         )
     return Units(scale, reader, "" if scale == _PLAIN else note)
 
@@ -277,8 +278,8 @@ def _common_scale(files: Sequence[PolicyFile]) -> RewardScale:
 
 
 def learnt_units(asked: argparse.Namespace, file: PolicyFile) -> RewardScale:
-    """Return the units of 0 and 1 for a policy that learns: those of its file, else of
-    --reward."""
+    """Return the scale that maps rewards to 0 and 1 for a policy that learns: that of
+    its file, otherwise of --reward."""
     if asked.reward is None or "reward" in file.table:
         return file.reward_scale
     return _given_scale(asked.reward)
@@ -292,13 +293,14 @@ def _given_scale(reward: Sequence[float]) -> RewardScale:
 
 
 def _is_own(reader: LogReader, logs: Sequence[str]) -> bool:
-    """Whether oddsmith wrote the logs; refused where it wrote some of them only."""
+    """Return whether oddsmith wrote the logs. Logs of both kinds together are an
+    error."""
     own = [log for log in logs if reader.is_own(log)]
     others = [log for log in logs if log not in own]
     if own and others:
         raise InvalidInput(
-            f"logs must have the same units; {own[0]} was written by oddsmith, in 0 to "
-            f"1, {others[0]} was not"
+            f"logs must have the same units; {own[0]} was written by oddsmith, with "
+            f"rewards from 0 to 1, {others[0]} was not"
         )
     return bool(own)
 

@@ -197,7 +197,7 @@ def test_returns_and_regret_agree() -> None:
 def test_refusals() -> None:
     world = EpisodicWorld(chain())
     with pytest.raises(
-        od.InvalidInput, match="policy must be one for episodes; got UCB1"
+        od.InvalidInput, match="policy must be a policy for episodes; got UCB1"
     ):
         simulate_episodes(od.policies.UCB1(2), world, episodes=1)  # type: ignore[arg-type]
     with pytest.raises(
