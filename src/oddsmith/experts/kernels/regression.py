@@ -21,6 +21,7 @@ __all__ = [
     "learn_both",
     "learn_row",
     "standardise",
+    "subtract_sums",
 ]
 
 # Fast-math flags: sums may be reordered for vectorisation, but NaN and infinity remain
@@ -446,3 +447,15 @@ def standardise(
         for i in range(dim):
             own = (x[r, i] - mean[i]) / unit[i]
             z[r, i] = min(max(own, -5.0), 5.0) / root if own == own else 0.0
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def subtract_sums(
+    features: Array, sums: Array, places: Ints, weight: Array, less: Array
+) -> None:
+    """Twin of `pool._less_mean`: fills `less` (R, D) with features (R, D) less their
+    weight (R) times the sums (C, D) at their places (R)."""
+    for r in range(features.shape[0]):
+        own = sums[places[r]]
+        for i in range(features.shape[1]):
+            less[r, i] = features[r, i] - own[i] * weight[r]

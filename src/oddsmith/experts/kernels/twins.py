@@ -27,6 +27,7 @@ from oddsmith.experts.kernels.regression import (
     learn_both,
     learn_row,
     standardise,
+    subtract_sums,
 )
 from oddsmith.experts.kernels.vectormath import exp, exp_ratio, log, log1p
 
@@ -44,6 +45,7 @@ __all__ = [
     "reweigh",
     "reweigh_rows",
     "standardise",
+    "subtract_sums",
     "vote",
     "vote_logistic",
 ]

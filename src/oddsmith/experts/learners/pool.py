@@ -299,12 +299,26 @@ def _centred(
     total = known.counts + pull
     is_known = known.places >= 0
     rewards = np.where(is_known, state.rewards[known.places], 0.0)
-    sums = np.stack([rewards, known.counts], axis=-1)
-    own = sums / total[..., None]
-    weight = np.where(is_known, 1 / total, 0.0)[..., None]
-    phi = raw.phi - state.rows[known.places] * weight
-    crossed = raw.crossed - state.crossed[known.places] * weight
+    own = np.empty((*total.shape, 2))
+    own[..., 0] = rewards / total
+    own[..., 1] = known.counts / total
+    weight = np.where(is_known, 1 / total, 0.0)
+    phi = _less_mean(raw.phi, state.rows, known.places, weight)
+    crossed = _less_mean(raw.crossed, state.crossed, known.places, weight)
     return _Centred(phi, crossed, own, total)
+
+
+def _less_mean(features: Array, sums: Array, places: Ints, weight: Array) -> Array:
+    """Return features (…, K, D) less `weight` (…, K) times the sums (C, D) at these
+    places (…, K)."""
+    compiled = kernels.compiled()
+    if compiled is None:
+        return features - sums[places] * weight[..., None]
+    less = np.empty(features.shape)
+    compiled.subtract_sums(
+        flat_rows(features), sums, places.ravel(), weight.ravel(), flat_rows(less)
+    )
+    return less
 
 
 def _values(weights: Array, phi: Array) -> Array:

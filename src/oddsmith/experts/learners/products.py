@@ -10,7 +10,7 @@ from oddsmith.core.arrays import Array, Bools, Ints, flat_rows
 from oddsmith.experts.learners.features import fold_places
 from oddsmith.experts.learners.moments import RunningMoments
 
-__all__ = ["Layout", "MOST_PRODUCTS", "crossed", "layout_of"]
+__all__ = ["Layout", "MOST_PRODUCTS", "crossed", "layout_of", "linear_part"]
 
 MOST_PRODUCTS = 128
 """Number of products with a feature of their own. Each further product is added to the
@@ -25,9 +25,13 @@ class Layout(NamedTuple):
     products with the earlier columns of the other kind. So further columns only append
     features. `linear` (l) contains the positions of the linear part, `first` and
     `second` (p) the columns of each product, and `places` (p) and `signs` (p) the
-    position and sign with which it is added.
+    position and sign with which it is added. `numbers` (d) and `apart` (f) are
+    positions in the linear part: of the columns, and of the arm's distances from the
+    mean over the arms.
     """
 
+    numbers: Ints
+    apart: Ints
     linear: Ints
     first: Ints
     second: Ints
@@ -72,7 +76,22 @@ def _layout(is_own_bytes: bytes) -> Layout:
         places = np.append(places, places[others])
         signs[kept:] = other_signs
     size = int(numbers.sum()) + kept
-    return Layout(own_twice[wanted], later, earlier, places, signs, size)
+    apart = before[is_own] + 1
+    return Layout(before, apart, own_twice[wanted], later, earlier, places, signs, size)
+
+
+def linear_part(is_own: Bools, z: Array, apart: Array) -> Array:
+    """Return the linear part (…, l) of standardised numbers (…, d): each number, and
+    behind one of the arm its distance `apart` (…, f) from the mean over the arms.
+
+    >>> linear_part(np.array([False, True]), np.array([1.0, 2.0]), np.array([3.0]))
+    array([1., 2., 3.])
+    """
+    layout = layout_of(is_own)
+    linear = np.empty((*z.shape[:-1], len(layout.linear)))
+    linear[..., layout.numbers] = z
+    linear[..., layout.apart] = apart
+    return linear
 
 
 def crossed(

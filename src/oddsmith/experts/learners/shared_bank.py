@@ -28,7 +28,7 @@ from oddsmith.experts.learners.pool import (
     Remembered,
     Sizes,
 )
-from oddsmith.experts.learners.products import crossed, layout_of
+from oddsmith.experts.learners.products import crossed, layout_of, linear_part
 from oddsmith.experts.learners.protocol import (
     RECIPE,
     Belief,
@@ -156,11 +156,11 @@ class SharedExperts(LearnerBank):
             )
             state = state._replace(learners=learners)
         known = Remembered(np.array([place]), table.counts[[place]])
-        every = self._learner_input(state, rows)
-        if knows_all:
+        seen = self._learner_input(state, rows, drawn)
+        if knows_all and state.warm_start.learns_policy:
+            every = self._learner_input(state, rows)
             warm_start = state.warm_start.learn_rows(every, decision)
             state = state._replace(warm_start=warm_start)
-        seen = every.row(drawn)
         learners = tuple(
             one.learn(own, seen, known, value) for one, own in self._pairs(state)
         )
@@ -214,18 +214,31 @@ class SharedExperts(LearnerBank):
         beliefs = [one.believe(own, seen, known) for one, own in self._pairs(state)]
         return self._combine(state, beliefs)
 
-    def _learner_input(self, state: SharedState, rows: Array) -> LearnerInput:
-        """Return rows (…, K, d) standardised. For regressions, include an arm's numbers
-        minus their mean over the arms, and products with the context's numbers."""
+    def _learner_input(
+        self, state: SharedState, rows: Array, drawn: int | None = None
+    ) -> LearnerInput:
+        """Return rows (…, K, d) standardised, or only the drawn one (1, d). For
+        regressions, include an arm's numbers minus their mean over the arms, and
+        products with the context's numbers."""
         is_own = state.columns.is_own
         is_category = state.columns.is_category
         seen = standardise(state.moments, rows, is_category)
+        own = np.compress(is_own, seen.z, axis=-1)
+        middle = _mean_over_arms(own)
+        if drawn is not None:
+            seen = seen.row(drawn)
+            own = own[drawn : drawn + 1]
         if not is_own.any():
             return seen
-        # Sort first, so that the mean does not depend on the order of the arms.
-        middle = np.sort(seen.z, axis=-2).mean(axis=-2, keepdims=True)
-        pairs = np.stack([seen.z, seen.z - middle], axis=-1)
-        is_used = np.stack([np.ones_like(is_own), is_own], axis=-1)
-        linear = pairs[..., is_used]
+        linear = linear_part(is_own, seen.z, own - middle)
         products = crossed(state.moments, is_category, is_own, seen.z, linear)
         return seen._replace(linear=linear, crossed=products)
+
+
+def _mean_over_arms(numbers: Array) -> Array:
+    """Return the mean (…, 1, f) of numbers (…, K, f) over the arms."""
+    # sort first, so that the mean does not depend on the order of the arms
+    in_order = np.sort(numbers, axis=-2)
+    total = np.add.reduce(in_order, axis=-2, keepdims=True)
+    mean: Array = total / numbers.shape[-2]
+    return mean

@@ -125,6 +125,11 @@ class WarmStart(NamedTuple):
         return not isinstance(self.rows, tuple)
 
     @property
+    def learns_policy(self) -> bool:
+        """Return whether rows of the log are being learnt."""
+        return self.is_active and not self.is_live
+
+    @property
     def has_policy(self) -> bool:
         """Return whether the logging policy was learnt from rows of the log."""
         return not isinstance(self.policy.first, tuple)
@@ -176,14 +181,14 @@ class WarmStart(NamedTuple):
     def learn(self, seen: "LearnerInput", decision: Decision) -> "WarmStart":
         """Return the warm start with one more row of the log, or unchanged in live
         use."""
-        if not self.is_active or self.is_live:
+        if not self.learns_policy:
             return self
         return self._replace(policy=self.policy.learn(seen, _targets(decision)))
 
     def learn_rows(self, seen: "LearnerInput", decision: Decision) -> "WarmStart":
         """Return the warm start with one more row of the log, in which each arm has a
         row (K, d) of numbers."""
-        if not self.is_active or self.is_live:
+        if not self.learns_policy:
             return self
         policy = self.policy
         targets = _targets(decision)
