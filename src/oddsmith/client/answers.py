@@ -32,10 +32,10 @@ class ServedDecision(NamedTuple):
     `new` is False if the id was answered before. `odds` contains the propensities of
     all arms if there are at most 100. `would` is the arm that the policy drew although
     an incumbent acts, and `asleep` names the experts without a prediction; only the
-    first response contains these two. A `fallback` is the caller's own arm with its
-    propensities, used when the service did not answer: it is not in the log yet, and
-    has no step and no position. For a decision of a slate, `slot` is the number and
-    `name` the name of its slot.
+    first response to an id contains these two fields. A `fallback` is the caller's own
+    arm with its propensities, used when the service did not answer: it is not in the
+    log yet, and has no step and no position. For a decision of a slate, `slot` is the
+    number and `name` the name of its slot.
     """
 
     id: str
@@ -80,8 +80,9 @@ class StoredEvent(NamedTuple):
 
 
 class AppliedAction(NamedTuple):
-    """An action of an operator, stored in the log at this position, and what is in
-    force since. `new` is False if it had been stored before."""
+    """An action of an operator, stored in the log at this position, and the
+    restrictions that apply since then. `new` is False if the action had been stored
+    before."""
 
     experiment: str
     position: int
@@ -116,14 +117,15 @@ class ExpertPart(NamedTuple):
 
 
 class RecordedDecision(NamedTuple):
-    """The log's record of a decision.
+    """The record of a decision in the log.
 
-    `reward` is the value that counts, from position `counts_since` on; None until then.
-    `context` and `features` of the offer are "erased" if they were erased, and None if
-    the service does not show them (`context_hidden`). With `explain`, the record
-    contains `experts` (largest weight first), `notes` about their predictions, and a
-    sentence about their choices. If `paused`, the control decided because the
-    experiment was paused; `barred` has the reason for each arm that was not eligible.
+    `reward` is the value that counts, from position `counts_since` on. Both are None
+    while the decision does not count. `context` and `features` of the offer are
+    "erased" if they were erased, and None if the service does not show them
+    (`context_hidden`). With `explain`, the record contains `experts` (largest weight
+    first), `notes` about their predictions, and a sentence about their choices. If
+    `paused`, the control decided because the experiment was paused; `barred` has the
+    reason for each arm that was not eligible.
     """
 
     id: str
@@ -154,7 +156,7 @@ class RecordedDecision(NamedTuple):
 
 class PosteriorWeights(NamedTuple):
     """The posterior weight of each expert, or the posterior of arms
-    (`Agent.posterior`), up to a position."""
+    (`Agent.posterior`), after all events up to a position."""
 
     experiment: str
     position: int
@@ -231,7 +233,7 @@ def refusal(status: int, body: bytes) -> OddsmithError:
         code = str(answer["code"])
         sentence = own_sentence
     except (ValueError, KeyError, TypeError):
-        pass  # not our JSON, perhaps a proxy's error page
+        pass  # the body is not our JSON; it may be a proxy's error page
     if status == 409:
         return Conflict(sentence)
     if status in (400, 422):

@@ -1,4 +1,4 @@
-"""All calls of the service: their requests, and parsing of the responses."""
+"""All calls of the service: create their requests and parse the responses."""
 
 import secrets
 import time
@@ -42,13 +42,14 @@ _LOOK = 0.1  # seconds between two requests to the readiness endpoint
 
 
 def new_id() -> str:
-    """Return a new id: the time, so that neighbours in the log have similar ids, and 64
-    random bits."""
+    """Return a new id. It consists of the time, so that ids of neighbours in the log
+    are similar, and of 64 random bits."""
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(8)}"
 
 
 class Calls(Sending):
-    """The calls of one client, each as a generator of tries (`tries`)."""
+    """The calls of one client. Each is a generator of tries (see the module
+    `tries`)."""
 
     def decide(
         self,
@@ -67,19 +68,19 @@ class Calls(Sending):
         """Draw an arm for a context (JSON, arrays or a row of a data frame). Repeating
         an id returns the first decision.
 
-        `arms` are those of this call: a dict of name to features, a list of names, or a
-        data frame with a row for each, named by its column `arm` or, in pandas, by its
-        index. Missing values in contexts and features (None, NaN or NA) are sent as
-        null. `odds` requests the propensities of all arms, which are included by
-        default up to 100 arms. `eligible` restricts the arms. `unit` is the user, or
-        another unit, of a sticky experiment. A `deferred` decision counts once it is
-        activated. In shadow mode `incumbent` is the arm that acts, drawn with
-        `incumbent_odds` (or 1). If the service is down, the result is `fallback`: an
-        arm, or one drawn from a dict of propensities. The client reports it later as an
-        incumbent's decision (`report`). A fallback has an id of its own: send rewards
-        with the `id` of the result.
+        `arms` contains the arms of this call: a dict of name to features, a list of
+        names, or a data frame with a row for each arm, whose names are in the column
+        `arm` or, in pandas, in the index. Missing values in contexts and features
+        (None, NaN or NA) are sent as null. `odds` requests the propensities of all
+        arms, which are included by default up to 100 arms. `eligible` restricts the
+        arms. `unit` is the user, or another unit, of a sticky experiment. A `deferred`
+        decision counts once it is activated. In shadow mode `incumbent` is the arm that
+        acts, drawn with `incumbent_odds` (or 1). If the service is down, the result is
+        `fallback`: an arm, or one drawn from a dict of propensities. The client reports
+        it later as an incumbent's decision (`report`). A fallback has an id of its own:
+        send rewards with the `id` of the result.
         """
-        # The service derives the id of a decision by unit.
+        # If a unit is given, the service creates the id of the decision.
         own_id = new_id() if unit is None else None
         fields = {
             "id": id or own_id,
@@ -166,7 +167,7 @@ class Calls(Sending):
         """Make up to 1,000 decisions in one commit. Each is a dict with the arguments
         of `decide`; results are in order.
 
-        `arms` apply to all entries without their own.
+        `arms` applies to all entries that have no arms of their own.
 
         A rejected entry is returned as an exception in the list; the other decisions
         are stored.
@@ -264,8 +265,8 @@ class Calls(Sending):
         return self._about("activation", slate, {"slate": slate})
 
     def report(self) -> Steps[Reported]:
-        """Report fallback decisions that are not in the log yet, with their rewards and
-        activations.
+        """Send fallback decisions that are not in the log yet to the service, with
+        their rewards and activations.
 
         Every successful call sends some of them, and `close` sends the rest. Entries
         that cannot be sent now stay in the client.
@@ -301,11 +302,12 @@ class Calls(Sending):
         reason: str,
         request_id: str | None = None,
     ) -> Steps[AppliedAction]:
-        """Change what is in force, such as `act("pause_arm", {"arm": "tech"},
-        reason="sold out")`; the key needs the scope `operate`.
+        """Write an action of an operator, such as `act("pause_arm", {"arm": "tech"},
+        reason="sold out")`. The key needs the scope `operate`.
 
-        `fields` are those of the action: `arm`, `share`, `floors`, `caps`, `gamma` or
-        `verdict`. None for bounds or gamma restores those of the policy file.
+        `fields` contains the fields of the action: `arm`, `share`, `floors`, `caps`,
+        `gamma` or `verdict`. None for bounds or gamma restores the values of the policy
+        file.
         """
         body = {
             "action": action,
@@ -316,7 +318,7 @@ class Calls(Sending):
         return self._send("/v1/actions", body | dict(fields or {}), read)
 
     def actions(self) -> Steps[dict[str, Any]]:
-        """Return what is in force, and the actions of the log, newest first."""
+        """Return the current restrictions, and the actions of the log, newest first."""
         return self._get("/v1/actions", dict)
 
     def experiments(self) -> Steps[dict[str, Any]]:
@@ -332,8 +334,8 @@ class Calls(Sending):
         arm: str | None = None,
         reward: str | None = None,
     ) -> Steps[dict[str, Any]]:
-        """Return a page of decisions, newest first. Pass its `before` to get the next
-        page.
+        """Return a page of decisions, newest first. Pass the `before` of a page to get
+        the next page.
 
         `arm` and `reward` ("none" or "some") select decisions, among 5,000 decisions
         per page.

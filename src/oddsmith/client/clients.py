@@ -1,4 +1,5 @@
-"""Client and AsyncClient: the same calls on httpx, without and with `await`."""
+"""Client and AsyncClient: the calls of the service with httpx, without and with
+`await`."""
 
 import logging
 import time
@@ -38,7 +39,8 @@ _IDLE = 4.0
 
 
 class _Base:
-    """Shared parts of both clients: addresses, the key, calls, and httpx settings."""
+    """Base of both clients: the address, the key, the calls, and the settings of
+    httpx."""
 
     _kind: ClassVar[str]
 
@@ -63,7 +65,7 @@ class _Base:
         self._http: Any = make(base_url=self.url, headers=_headers(key), limits=limits)
 
     def __repr__(self) -> str:
-        # Omit the key, because a repr may end up in logs.
+        # The key is omitted, because a repr may end up in logs.
         return f"{type(self).__name__}({self.url!r})"
 
     @staticmethod

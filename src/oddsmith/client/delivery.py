@@ -1,5 +1,5 @@
-"""Send calls: pending entries of the outbox first, and a fallback if the service does
-not answer."""
+"""Send calls to the service. If it does not answer, use a fallback; if it answers, also
+send the entries of the outbox."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,15 +19,15 @@ __all__ = ["Sending"]
 T = TypeVar("T")
 A = TypeVar("A", ServedDecision, ServedSlate)
 
-# default number of retries if there is a fallback: their pauses take about a second in
+# default number of retries if a call has a fallback; the pauses take about a second in
 # total
 _SOON = 4
 
 
 @dataclass(frozen=True)
 class Sending:
-    """The shared parts of all calls: the experiment, time limits, the outbox, and the
-    first answers."""
+    """Base of all calls, with the experiment, the time limits, the outbox, and the
+    first answers by id."""
 
     experiment: str | None
     patience: Patience

@@ -1,4 +1,4 @@
-"""Fallback: the arm, or the arms of a page, to use if the service does not answer."""
+"""Fallback: choose an arm, or the arms of a slate, if the service does not answer."""
 
 import secrets
 import threading
@@ -25,12 +25,12 @@ DOWN = frozenset({0, 502, 503, 504, 507})
 """HTTP statuses of an unavailable service; 0 means no response."""
 
 
-_MOST = 1_000  # number of ids whose first decision is remembered
+_MOST = 1_000  # maximum number of ids whose first decision is remembered
 A = TypeVar("A", ServedDecision, ServedSlate)
 
 
 class Fallback(NamedTuple):
-    """An arm drawn from these propensities."""
+    """The arm that a fallback chose, and the propensities that it was drawn from."""
 
     arm: str
     odds: dict[str, float]
@@ -39,7 +39,7 @@ class Fallback(NamedTuple):
 class FirstAnswers:
     """The first answers for the caller's ids, at most the last 1,000.
 
-    The same id again gets the first answer. After a fallback the service is not asked
+    A repeated id gets the first answer. After a fallback the service is not asked
     again, because rewards sent for this id in the meantime may belong to the fallback.
     If the service does not answer, an earlier decision for the id is used again.
     Thread-safe.
@@ -158,7 +158,7 @@ def _is_arm(name: object) -> bool:
 def _draw_in_order(
     fallback: Mapping[str, float], slots: Sequence[Mapping[str, object]]
 ) -> list[Fallback]:
-    """Draw an arm for each slot from the remaining ones, in proportion to their
+    """Draw an arm for each slot from the remaining arms, in proportion to their
     propensities."""
     odds = _odds_of(fallback, "a list of arms, or a dict of arms to their propensities")
     remaining = {arm: share for arm, share in odds.items() if share}
@@ -188,7 +188,7 @@ def _draw(odds: dict[str, float]) -> Fallback:
 
 
 def _odds_of(value: object, allowed: str) -> dict[str, float]:
-    """Return the value as propensities by arm."""
+    """Check that a value is a dict of propensities by arm, and return it."""
     is_dict = isinstance(value, Mapping) and len(value) > 0
     if not is_dict or not all(_is_arm(arm) for arm in value):  # type: ignore[attr-defined]
         raise InvalidInput(f"fallback must be {allowed}; got {value!r:.60}")

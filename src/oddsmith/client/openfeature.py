@@ -1,5 +1,5 @@
-"""OddsmithProvider: flags of an oddsmith service for `openfeature-sdk`, whose `track`
-sends rewards."""
+"""OddsmithProvider: a provider for `openfeature-sdk` that reads flags from an oddsmith
+service and sends rewards with `track`."""
 
 import logging
 import threading
@@ -44,7 +44,7 @@ def _sdk(module: str) -> Any:
 
 try:
     _Provider = _sdk("provider").AbstractProvider
-except MissingExtra:  # raised again when a provider is created
+except MissingExtra:  # ignored here; creating a provider raises the error again
     _Provider = object
 
 

@@ -1,5 +1,5 @@
-"""The outbox of a client: decisions made while the service was unavailable, with their
-rewards and activations.
+"""Outbox: store decisions that a client made while the service was unavailable, with
+their rewards and activations.
 
 Entries are kept in memory, in order, and sent once the service answers again. The
 module uses no network, sleep or thread: as in `tries`, a generator yields the requests.
@@ -21,8 +21,8 @@ Kind: TypeAlias = Literal["decision", "slate", "reward", "activation"]
 
 
 class _Route(NamedTuple):
-    """The path for a kind of entry, and the name of the list in its body; no name if a
-    request has one entry."""
+    """The path for a kind of entry, and the name of the list of entries in the body.
+    The name is empty if a request contains only one entry."""
 
     path: str
     list_name: str
@@ -46,9 +46,9 @@ class Reported(NamedTuple):
     """Counts of fallback decisions, their rewards and activations since the client was
     created.
 
-    `sent` ones are in the log and `waiting` ones are in the outbox. The service
-    rejected the `refused` ones. The `dropped` ones were the oldest when the outbox was
-    full. Neither of the last two is in the log.
+    `sent` entries are in the log, and `waiting` entries are in the outbox. `refused`
+    entries were rejected by the service, and `dropped` entries were removed because the
+    outbox was full; neither are in the log.
     """
 
     sent: int
@@ -123,7 +123,8 @@ class Outbox:
         """Send the entries in at most this many requests; stop if the service does not
         answer.
 
-        Only one thread does this at a time; for another, the call does nothing.
+        Only one thread sends at a time. If another thread is sending, the call does
+        nothing.
         """
         with self._lock:
             if self._sending:

@@ -1,5 +1,5 @@
-"""Retry logic of a call: when to send, how long to wait, when to give up. It does not
-use network, sleep or threads itself.
+"""Retry logic of a call, which decides when to send, how long to wait, and when to give
+up. The module itself uses no network, sleep or threads.
 
 A generator yields requests and receives responses; the client sleeps and sends, with or
 without `await`. Every request of the client has an id (a decision its id, a correction
@@ -52,7 +52,8 @@ class Try(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The service's response; without one, status is 0 and body is the reason."""
+    """The service's response. If there was none, `status` is 0 and `body` is the
+    reason."""
 
     status: int
     body: bytes
@@ -70,8 +71,8 @@ def _chance() -> float:
 
 @dataclass(frozen=True)
 class Patience:
-    """Time limit and number of tries of a call; if `retries` is None, as many as fit
-    into `timeout`.
+    """Time limit and number of retries of a call. If `retries` is None, retries
+    continue until `timeout`.
 
     `clock` and `chance` (uniform in [0, 1)) may be set by tests.
     """
@@ -96,10 +97,10 @@ class Patience:
 
 
 def persist(request: Request, read: Callable[[Any], T], patience: Patience) -> Steps[T]:
-    """Yield tries until there is a response, an error, or no time left. Each try has
-    half of the remaining time.
+    """Yield tries until there is a response, an error, or no time left. Each try may
+    take half of the remaining time.
 
-    If `retries` limits the tries, the last one has the rest of the time.
+    If `retries` limits the tries, the last try may take all of the remaining time.
     """
     end = patience.clock() + patience.timeout
     pause = 0.0

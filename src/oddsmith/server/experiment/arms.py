@@ -1,4 +1,4 @@
-"""Arms that were added to a policy file. The log contains the policy with its first
+"""Add arms to an experiment whose policy file has new arms. The log contains the first
 arms, and an event for each addition."""
 
 import logging
@@ -25,7 +25,7 @@ _OUT = "to take an arm out, leave it out of `eligible` in calls"
 
 
 def check_arms(path: Path, log: Sequence[str] | None, file: Arms | None) -> None:
-    """Raise if the arms of a file do not begin with the arms of the log."""
+    """Raise if the arms of a policy file do not begin with the arms of the log."""
     if log is None:
         if file is None:
             return
@@ -53,7 +53,7 @@ def check_arms(path: Path, log: Sequence[str] | None, file: Arms | None) -> None
 
 
 def served_arms(store: Store, position: int) -> Arms | None:
-    """Return the arms as of a position; None if calls pass their arms."""
+    """Return the arms at a position of the log; None if calls pass their arms."""
     names = arms_at(store, position)
     return None if names is None else Arms(names)
 
@@ -67,9 +67,10 @@ def refusal(path: Path, added: Sequence[str], error: Exception) -> BadFile:
 def add_arms(
     store: Store, path: Path, arms: Arms, policy: Policy, change: Change
 ) -> None:
-    """Write new arms of a file into the log, once for all replicas with this file.
+    """Write new arms of a policy file into the log. If several replicas have the same
+    file, only one of them writes.
 
-    `policy` is the first policy of the log. A change that could not be folded is not
+    `policy` is the first policy of the log. A change that the policy cannot make is not
     written.
     """
     known = arms_at(store, store.head()) or ()

@@ -58,7 +58,7 @@ class Assigner:
             self.run.started = time
 
     def use_holdout(self, holdout: Holdout | None) -> None:
-        """Use this holdout from now on; days are counted as before."""
+        """Use this holdout from now on. The start of its days does not change."""
         if holdout is None:
             self.run = None
         elif self.run is None:
@@ -84,7 +84,7 @@ class Assigner:
         """Return the propensities of a decision's draw, with the control, share and
         group to record.
 
-        None if only the policy decides, or if the caller draws the control.
+        Return None if there is no control, or if the caller makes the control's draws.
         """
         control = self.control
         if control is None or self.reports_control:

@@ -1,6 +1,8 @@
-"""The time of events, windows and erasing, from the machine or from a database.
+"""Clocks for events, reward windows and erasing. They read the time from the machine or
+from a database.
 
-Alarms: calls at times of the service's clock, with one timer for all experiments.
+`Alarms` calls functions at given times of the service's clock, with one timer for all
+experiments.
 """
 
 import asyncio
@@ -19,12 +21,14 @@ JUMP = 3600.0
 trusted."""
 
 _steady: Callable[[], float] = time.monotonic
-if hasattr(time, "CLOCK_BOOTTIME"):  # continues while a machine is suspended
+# this clock continues while the machine is suspended
+if hasattr(time, "CLOCK_BOOTTIME"):
     _steady = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 
 class Alarms:
-    """Alarms of one event loop; without alarms, no timer runs.
+    """Calls functions of one event loop at given times. A timer runs only while alarms
+    are set.
 
     The loop's own time may or may not advance while a machine is suspended or its clock
     is set. So the clock is read once a second.

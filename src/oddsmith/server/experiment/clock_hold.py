@@ -36,13 +36,13 @@ class ClockMark(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Time when the doubt about the clock ends by itself."""
+        """Time from which the clock is trusted again without a confirmation."""
         return -inf if self.trusted else self.time + HOLD
 
     @property
     def sentence(self) -> str:
-        """Describe how far the clock was from the last event, and until when this
-        matters."""
+        """Describe how far the clock was from the last event, and until when it is not
+        trusted."""
         return (
             f"the clock was {_distance(self.time - self.before)} the newest event at a "
             f"start, so contexts are not erased and reward windows not closed until "
@@ -65,10 +65,10 @@ class ClockHold:
     When the service starts, the clock is compared with the last event. If it is more
     than `HOLD` after the event, or more than `JUMP` before it, nothing is erased and no
     window is closed for `HOLD`. This is necessary because a store that was idle looks
-    the same as a clock that is ahead. A mark in the log preserves the doubt over
-    restarts. While the service runs, the same happens if the machine's clock is set by
-    more than `JUMP`; at the end the new time is adopted. If a clock is set back to the
-    time of the log, it is adopted at once.
+    the same as a clock that is ahead. A mark in the log records this, so that restarts
+    do not end the period. While the service runs, the same happens if the machine's
+    clock is set by more than `JUMP`; at the end the new time is adopted. If a clock is
+    set back to the time of the log, it is adopted at once.
     """
 
     def __init__(self, name: str, store: Store, clock: Clock) -> None:
@@ -76,7 +76,8 @@ class ClockHold:
         self._store = store
         self._clock = clock
         self._began = clock.steady()
-        self._before: float | None = None  # time of the last event before the start
+        # time of the last event before the start; None if the clock is trusted
+        self._before: float | None = None
         self._mark: ClockMark | None = None
         self._mark_end = 0.0  # by the steady clock
         self._jump = 0.0
@@ -168,7 +169,7 @@ class ClockHold:
         )
 
     def _trust(self) -> ClockMark:
-        """Return a mark that ends the doubt, also after a restart."""
+        """Return a mark from which on the clock is trusted, also after a restart."""
         now = self._clock()
         before = now if self._before is None else self._before
         return ClockMark(now, before, True)

@@ -39,17 +39,17 @@ _ERASE_EVERY = 3600.0  # seconds
 # seconds between two checks for settings changed by other replicas
 _SETTINGS_EVERY = 1.0
 _CLOCK_EVERY = 10.0  # seconds between two reads of the database clock
-_THREADS = 8  # threads for experts from outside this library
+_THREADS = 8  # maximum number of threads for experts from outside this library
 _THREADS_S = 10.0  # idle threads end after this number of seconds
 _LAST_ADVICE = 1_000  # decisions
 OTHERS = "others"
-"""Name of the arms that are counted together."""
-EVERYTHING = 2**62  # beyond any position
+"""Label of arms that are counted together in metrics."""
+EVERYTHING = 2**62  # larger than any position in a log
 _log = logging.getLogger(__name__)
 
 
 class Restoring(StoreFailed):
-    """An experiment has no state yet: its log is being read."""
+    """Error: an experiment has no state yet, because its log is still being read."""
 
 
 class DrawnAdvice(NamedTuple):
@@ -60,8 +60,8 @@ class DrawnAdvice(NamedTuple):
 
 
 class Experiment:
-    """One experiment, made in a running event loop; await `begin` before use and `end`
-    after it.
+    """One experiment. It must be created in a running event loop; await `begin` before
+    its use and `end` afterwards.
 
     While it is idle, it wakes only to close windows and to erase contexts. `settings`
     come from the policy file, or from the last `change` in the log.
@@ -100,7 +100,7 @@ class Experiment:
         self.guardrails = Guardrails(
             self.design.metrics, self.follower, self.operator, lambda: self.arms
         )
-        # decisions of this process by arm, for metrics
+        # number of decisions of this process by arm, for metrics
         self.decided = Counter(dict.fromkeys(self.arms or (OTHERS,), 0))
         self.warned: set[str] = set()  # experts with a failure that was logged already
         self.last_advice: deque[DrawnAdvice] = deque(maxlen=_LAST_ADVICE)
@@ -187,7 +187,8 @@ class Experiment:
         try:
             if not self.follower.trouble:
                 await self.follower.save()
-        except StoreFailed as error:  # a restart then starts from an older snapshot
+        # not fatal: a restart then starts from an older snapshot
+        except StoreFailed as error:
             _log.warning(
                 "experiment %s could not store a snapshot: %s", self.name, error
             )
@@ -280,7 +281,7 @@ class Experiment:
         return task
 
     def _keep_settings(self) -> None:
-        """Apply the current settings to the closing of windows and the erasing of
+        """Apply the current settings to the tasks that close windows and erase
         contexts."""
         if not self.setup.writes:
             return
@@ -337,7 +338,7 @@ class Experiment:
                 await self.take_settings()
 
     def _wake(self) -> None:
-        """Continue with new events on disk."""
+        """Tell the follower and the windows that there are new events on disk."""
         self.follower.wake()
         if self._windows is not None:
             self._windows.wake()
@@ -359,7 +360,8 @@ class Experiment:
         return erased
 
     async def erase(self, age: float) -> int:
-        """Erase older contexts after their rewards are learned; return their number."""
+        """Erase contexts that are older than `age` seconds, after the state has learned
+        from them. Return their number."""
         self.clock_hold.check()
         if self.follower.now.in_place:
             # learn from the contexts before erasing them: a refold starts after this
@@ -374,7 +376,7 @@ class Experiment:
         return erased
 
     async def _erase(self, age: float) -> None:
-        """Erase older contexts every hour."""
+        """Every hour, erase contexts that are older than `age` seconds."""
         while True:
             try:
                 await self.erase(age)

@@ -1,4 +1,4 @@
-"""Follower: folds the log into an experiment's state as it grows."""
+"""Follower: updates an experiment's state when new events are written to the log."""
 
 import asyncio
 import logging
@@ -68,8 +68,8 @@ class Now(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The next steps, up to `head`. `due` describes them; `left` contains the lines
-    after them."""
+    """The steps to apply next, up to the position `head`. `due` describes these steps,
+    and `left` describes the lines that are postponed."""
 
     head: int
     due: Due
@@ -128,7 +128,7 @@ class Follower:
         self._ladder = Ladder()
         self._oldest = inf
         self._next_refold = 0.0
-        # position before the line that requires the postponed refold
+        # position before the line that requires a refold, which is postponed
         self._gathered_at = -1
         self.learning = asyncio.Lock()
         self.refolds = 0
@@ -234,8 +234,8 @@ class Follower:
     async def catch_up(self, *, gathers: bool = False) -> None:
         """Fold new events.
 
-        With `gathers`, stop before a line that rewrites history, until the time of the
-        next refold.
+        With `gathers`, stop before a line that requires a refold, until it is time for
+        the next refold.
         """
         before = self._folded
         is_gathering = gathers and before.position == self._gathered_at
@@ -271,8 +271,8 @@ class Follower:
         )
 
     async def _refold(self, head: int) -> FoldState:
-        """Return the state at `head`, folded again; the current state does not
-        change."""
+        """Compute the state at `head` again, without changing the current state, and
+        return it."""
         start = time.monotonic()
         folded = await self._recover(head)
         end = time.monotonic()
@@ -374,7 +374,7 @@ class Follower:
         return advanced
 
     async def _refold_after(self, position: int, head: int) -> FoldState:
-        """Return the state at `head`, folded again because a step after this position
+        """Return the state at `head`, computed again because a step after `position`
         failed."""
         folded = await self._refold(head)
         new = tuple(one for one in folded.refused if one > position)
@@ -384,7 +384,8 @@ class Follower:
         """Restore a state that is half updated; the caller holds `learning`."""
         whole = await self._recover(self._folded.position)
         self.torn = False
-        self._become(whole._replace(refused=()))  # these refusals are counted already
+        # the refusals of these rewards are counted already
+        self._become(whole._replace(refused=()))
 
     def _become(self, folded: FoldState) -> None:
         """Publish a state to decisions."""
@@ -403,7 +404,8 @@ class Follower:
 
 
 def now_of(folded: FoldState, arms: Arms | None) -> Now:
-    """Return the state for decisions over these arms; None if calls pass their arms."""
+    """Return the state in the form that decisions use. `arms` is None if calls pass
+    their arms."""
     policy = folded.policy
     now = Now(
         folded.state,

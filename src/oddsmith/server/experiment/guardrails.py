@@ -66,7 +66,8 @@ class Guardrails:
         self._operator = operator
         self._arms = arms
         self.metrics = [one for one in metrics.values() if one.action is not None]
-        self._done: set[str] = set()  # requests that were written or refused for good
+        # ids of requests that were written, or refused permanently
+        self._done: set[str] = set()
         self._position = -1
 
     async def run(self) -> None:
@@ -91,8 +92,8 @@ class Guardrails:
                 continue
             try:
                 await self._operator.act(request)
-            # The arm is paused already, or it is the last one. This may change, so
-            # check again.
+            # The arm is paused already, or it is the last arm that is not paused. This
+            # may change, so check again.
             except Conflict:
                 self._position = -1
                 continue
@@ -114,7 +115,8 @@ def breaches(
         if metric.name not in names or is_of_arm != (metric.action == "pause_arm"):
             continue
         share = 1.0
-        if is_of_arm and arms is None:  # 1/(k (k + 1)) of the rate for the k-th arm
+        # the k-th arm gets the share 1/(k (k + 1)) of the rate
+        if is_of_arm and arms is None:
             share = 1 / ((found.rank + 1) * (found.rank + 2))
         elif is_of_arm:
             share = 1 / len(arms or ())
@@ -161,6 +163,6 @@ def _compared(
 
 
 def _least_harm(found: Comparison) -> float:
-    """Return the smallest harm within the interval of a comparison."""
+    """Return the smallest harm that the interval of a comparison contains."""
     effect = found.difference if found.metric.is_absolute else found.lift
     return effect.low if found.metric.better == "lower" else -effect.high

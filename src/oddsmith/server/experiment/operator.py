@@ -1,4 +1,4 @@
-"""Operator: the actions of operators that apply to the decisions of one experiment."""
+"""Operator: apply the actions of operators to the decisions of one experiment."""
 
 import asyncio
 import logging
@@ -41,8 +41,8 @@ class Operator:
     """The current restrictions on decisions of an experiment, as known to this replica.
 
     Actions are read from the end of the log, so that they apply even if the state is
-    behind. Every action is checked against those before it, and the log accepts only
-    one action after each.
+    behind. Every action is checked against all earlier actions, and the log accepts
+    only one successor of each action.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Operator:
 
     @property
     def scene(self) -> Scene:
-        """The experiment that actions are about."""
+        """Facts about the experiment with which actions are checked."""
         setup = self._setup
         now = self._follower.now
         return Scene(now.policy, now.arms, setup.file.design, setup.settings.shadow)
@@ -172,7 +172,7 @@ class Operator:
         raise Busy("other actions were written first; try again")
 
     def _show(self, controls: Controls) -> None:
-        """Use these restrictions for decisions from now on."""
+        """Apply these restrictions to decisions from now on."""
         self.controls = controls
         self._seen = None
         self.changes_policy = controls.changes_policy

@@ -22,10 +22,11 @@ _POSTGRES = ("postgresql://", "postgres://")
 class Settings:
     """Settings of the service; see docs/reference/service.md.
 
-    `store` is a file, or the address of a PostgreSQL database. `window` (seconds)
-    closes with `default`, a reward in [0, 1]; without a window there is no default.
-    `start` is a state that `oddsmith fit` made. Without `show_contexts`, answers
-    contain no contexts and units; the store does.
+    `store` is a file, or the address of a PostgreSQL database. `window` is the length
+    of the reward window in seconds. When it closes, a decision without a reward gets
+    `default`, a reward in [0, 1]; without a window there is no default. `start` is a
+    state that `oddsmith fit` wrote. Without `show_contexts`, answers contain no
+    contexts and units, but the store still contains them.
     """
 
     store: str
@@ -43,12 +44,12 @@ class Settings:
 
     @property
     def shared(self) -> bool:
-        """Whether other replicas can write to the store."""
+        """Whether other replicas of the service can write to the store."""
         return self.store.startswith(_POSTGRES)
 
     @property
     def place(self) -> str:
-        """The store without the password of a database."""
+        """The place of the store, without the password of a database."""
         return public_address(self.store)
 
     def with_changes(self, value: Mapping[str, Any], scale: RewardScale) -> "Settings":

@@ -1,4 +1,5 @@
-"""Open the experiment of a policy file: its guarded policy, store, seed and bench."""
+"""Open the experiment that a policy file describes: its policy, store, seed, and the
+experts that can join."""
 
 import logging
 import secrets
@@ -45,13 +46,14 @@ __all__ = ["ExperimentSetup", "open_experiments"]
 
 _log = logging.getLogger(__name__)
 
-_AT_ONCE = 8  # stores opened at the same time
+_AT_ONCE = 8  # maximum number of stores that are opened at the same time
 _PATIENCE = 60_000.0  # timeout of experts in milliseconds during an import
 
 
 @dataclass(eq=False)
 class ExperimentSetup:
-    """The parts of an experiment. `bench` contains experts that can join, by name.
+    """The parts of an experiment that was opened. `bench` contains experts that can
+    join, by name.
 
     `file` is read with the first arms of the log; `arms` are the current arms, None if
     calls pass their arms.
@@ -83,7 +85,7 @@ class ExperimentSetup:
 
     @property
     def change(self) -> Change:
-        """Applies changes of experts and arms to policy and state."""
+        """Function that applies changes of experts and arms to policy and state."""
         return roster_change(self.bench)
 
     def start_before(self, latest: int) -> FoldState:
@@ -260,7 +262,8 @@ def _open_store(
 
 
 def _check_about(store: Store, about: dict[str, Any], file: PolicyFile) -> None:
-    """Raise if seed, arms or units differ from the first ones of the log."""
+    """Raise if seed, arms or units differ from the values that the log was created
+    with."""
     # compare the arms here, because the policy's fingerprint does not include their
     # names
     if store.about.get("arms", about["arms"]) != about["arms"]:
@@ -282,8 +285,8 @@ def _note_kernels(store: Store) -> None:
     """Write a change of the kernels into the log.
 
     Compiled kernels and numpy round differently, but a state must be the same to the
-    last bit wherever it is folded. From this event on, it is the fold of the whole log
-    with these kernels.
+    last bit wherever it is folded. From this event on, the state is computed from the
+    whole log with these kernels.
     """
     before = kernels_of(store)
     now = kernels.name()
@@ -308,7 +311,7 @@ def _metric_facts(file: PolicyFile) -> dict[str, dict[str, Any]]:
 
 
 def _note_metrics(store: Store, declared: dict[str, dict[str, Any]]) -> None:
-    """Write a change of the declared metrics into the log; statistics are folded
+    """Write a change of the declared metrics into the log. Statistics are then computed
     again."""
     if declared == store.metrics:
         return
@@ -330,7 +333,7 @@ def _note_design(store: Store, facts: dict[str, Any]) -> None:
 
 
 def _start(store: Store, path: Path, file: PolicyFile, policy: Policy) -> None:
-    """Save a fitted state as the snapshot before any event."""
+    """Save the state `start` of the policy file as the snapshot before any event."""
     if store.head():
         raise InvalidInput(
             "service.start must be set before the first event; the store has "

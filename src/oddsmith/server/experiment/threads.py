@@ -1,5 +1,5 @@
-"""Background work: jobs in processes of their own, threads for long reads, and long
-polls."""
+"""Background work: jobs that run in separate processes, threads for long reads, and
+calls that wait for changes."""
 
 import asyncio
 import os
@@ -15,11 +15,12 @@ __all__ = ["Busy", "JobFailed", "Jobs", "LongPolls", "LongReads"]
 
 
 class JobFailed(OddsmithError):
-    """The process of a job failed."""
+    """Error: the process of a job failed."""
 
 
 class Jobs:
-    """Jobs by name that take minutes; their processes run one at a time."""
+    """Runs jobs that take minutes, by name. Only one of their processes runs at a
+    time."""
 
     def __init__(self) -> None:
         self._alone = asyncio.Lock()
@@ -34,7 +35,7 @@ class Jobs:
     def begin(
         self, name: tuple[str, str], job: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Begin a job, unless one of this name is under way."""
+        """Begin a job, unless a job of this name is running."""
         if name in self._tasks:
             return
         task = asyncio.create_task(job())
@@ -42,12 +43,12 @@ class Jobs:
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
 
     def end(self, name: tuple[str, str]) -> None:
-        """End a job, if it is under way."""
+        """End a job if it is running."""
         if (task := self._tasks.get(name)) is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """End all jobs with their processes; the store still lists them."""
+        """End all jobs with their processes. The store still lists the jobs."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -87,14 +88,14 @@ _T = TypeVar("_T")
 
 
 class Busy(OddsmithError):
-    """The service has too much to do; the caller can try again later."""
+    """Error: the service has too much to do. The caller can try again later."""
 
 
 class LongReads:
     """Runs at most `at_once` long reads per process; at most `waiting` more wait.
 
-    Further reads are refused. Work that takes longer than a caller waits is one of its
-    `jobs`.
+    Further reads are refused. Work that takes longer than a caller would wait runs as
+    one of the `jobs`.
     """
 
     def __init__(self, at_once: int = 2, waiting: int = 8) -> None:
@@ -107,7 +108,7 @@ class LongReads:
     async def run(self, read: Callable[[], _T]) -> _T:
         """Return the result of a read.
 
-        A cancelled call leaves the read running, and counted, until it ends.
+        If the call is cancelled, the read continues and counts until it ends.
         """
         if self._under_way >= self._most:
             raise Busy(
@@ -120,7 +121,7 @@ class LongReads:
         return await asyncio.shield(future)
 
     async def close(self) -> None:
-        """End the threads and the jobs; waiting reads do not begin."""
+        """Stop the threads and jobs. Queued reads are not started."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         await self.jobs.close()
 
@@ -131,7 +132,7 @@ class LongReads:
 class LongPolls:
     """Calls that wait for changes, at most `most` per process.
 
-    `end` answers them immediately, and refuses new ones.
+    `end` answers all waiting calls immediately, and refuses new ones.
     """
 
     def __init__(self, most: int = 100) -> None:

@@ -1,5 +1,5 @@
-"""Reward windows: if a decision has no reward when its window closes, an event gives it
-the default reward."""
+"""Reward windows: when a window closes and the decision has no reward, write an event
+with the default reward."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,8 +21,8 @@ class Windows:
     the log.
 
     Several replicas can do this at the same time, because a decision can have only one
-    default. If a clock was ahead, windows may open in the future. They are set aside
-    until their time, so that they do not delay the others. Decisions among
+    default. If a clock was ahead, windows may open in the future. Such windows are set
+    aside until their time, so that they do not delay other windows. Decisions among
     `unlearnable_ids` get no default.
     """
 
@@ -48,7 +48,7 @@ class Windows:
         self._ahead: list[Window] = []
         self._wake = asyncio.Event()
         self._alarm = inf
-        self.next_close = inf  # time when windows may be due again; inf: never
+        self.next_close = inf  # time when a window may be due again; inf means never
 
     def change(self, window: float, default: float) -> None:
         """Use this length and default for all open windows from now on."""
@@ -64,7 +64,7 @@ class Windows:
         """Close windows, forever.
 
         Sleep until the next window closes or an event is written. Without `alarms`,
-        check continuously, because other replicas open windows, too.
+        check at short intervals, because other replicas also open windows.
         """
         while True:
             self._wake.clear()

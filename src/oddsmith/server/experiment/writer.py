@@ -1,4 +1,4 @@
-"""Writer: the queue of one event loop in front of a store.
+"""Writer: queue the events of one event loop, and pass them to a store in batches.
 
 Events that arrive while a batch is written make the next batch.
 """
@@ -23,17 +23,19 @@ _Waiting: TypeAlias = "tuple[Sequence[Event], asyncio.Future[_Receipts]]"
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Bounds of the histogram of commit times, in seconds."""
 
-_LATER = 0.25  # seconds between decisions and the call of `written`
+_LATER = 0.25  # seconds from a batch of decisions to the call of `written`
 # arms per batch of decisions; serializing larger batches on the event loop would block
 # it too long
 _INLINE_ARMS = 20_000
-_FEATURES = 10  # an arm with features takes as long as this number of arms without
-# maximum number of queued events; beyond it, refusing is better than delaying all
+# an arm with features takes as long as this number of arms without features
+_FEATURES = 10
+# maximum number of queued events; if there are more, new events are refused, because
+# all would be delayed
 _MOST = 50_000
 
 
 class Writes:
-    """Counts of the batches that were handed to a store.
+    """Counts and times of the batches that were passed to a store.
 
     `last` is the time of the last commit, by the steady clock.
     """
@@ -59,7 +61,8 @@ class Writes:
 
 
 class Writer:
-    """Appends the events of many requests, with one hand-over to the store per batch.
+    """Appends the events of many requests. Each batch is passed to the store with one
+    call.
 
     `written` is called after each batch. After a batch of decisions alone it is called
     later, once for many batches: such batches rarely contain anything to learn, except
@@ -99,7 +102,8 @@ class Writer:
         return future
 
     def _send(self) -> None:
-        """Pass the next batch to the store, and answer when it is on disk."""
+        """Pass the next batch to the store, and resolve its futures when it is on
+        disk."""
         batch = self._waiting
         self._waiting = []
         self._count = 0
@@ -130,7 +134,8 @@ class Writer:
         begun: float,
         handed: "asyncio.Future[Future[_Receipts]]",
     ) -> None:
-        """Answer a batch that a thread has passed to the store, when it is on disk."""
+        """Resolve the futures of a batch that a thread has passed to the store, when
+        the batch is on disk."""
         try:
             written = handed.result()
         except Exception as error:

@@ -1,3 +1,3 @@
-"""The fold: from the events of a store to the state of a policy."""
+"""Fold: compute the state of a policy from the events of a store."""
 
 __all__: list[str] = []

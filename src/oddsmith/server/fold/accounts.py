@@ -1,5 +1,5 @@
-"""The account of one decision: its reward, and the position in the log where it
-counts."""
+"""Account: compute the reward of one decision from its events, and the position in the
+log where the reward counts."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -14,14 +14,14 @@ __all__ = ["Account", "Count", "Exposure"]
 
 
 class Count(NamedTuple):
-    """A step of the fold: the decision made at `made` counts at `position` with
-    `value`.
+    """A step in the computation of a state: at `position`, the decision made at `made`
+    counts with the reward `value`.
 
-    If the decision has counted already, `before` is the value that this one replaces.
-    `is_default` and `was_default` are whether the new and the old value are defaults.
-    `time` is the time of the line at `position`, `decided` the time of the decision.
-    `learnt` is the value that the state has learned before: `before`, unless learning
-    was frozen then. If `is_frozen`, the state does not learn this value.
+    If the decision has counted already, `value` replaces `before`. `is_default` and
+    `was_default` tell whether the new and the old value are defaults. `time` is the
+    time of the event at `position`, and `decided` is the time of the decision. `learnt`
+    is the value that the state has learned for this decision so far, which is `before`
+    unless learning was frozen. If `is_frozen`, the state does not learn this value.
     """
 
     position: int
@@ -37,8 +37,8 @@ class Count(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """A step of the fold: the deferred decision made at `made` was activated at
-    `position`.
+    """A step in the computation of a state: the deferred decision made at `made` was
+    activated at `position`.
 
     `time` is the time of the decision.
     """
@@ -49,7 +49,7 @@ class Exposure(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """The value of a decision from this position on."""
+    """The value that a decision has from a position on."""
 
     value: float
     is_default: bool
@@ -58,7 +58,8 @@ class _Turn(NamedTuple):
 
 
 class Account:
-    """The position at which a decision counts, and its value.
+    """The events of one decision, from which its value and the position where it counts
+    are computed.
 
     A decision is *settled* by the line that completes it: the decision itself, its
     activation if it was deferred, and a reward or a default. With the rules
@@ -115,7 +116,7 @@ class Account:
         self.zero = zero
         self.weights = weights
         self.totals = Totals() if weights else None
-        # positions of these events; 0 until they are seen
+        # positions of the decision's events; 0 if an event has not come yet
         self.made = 0
         self.activated = 0
         self.settled = 0

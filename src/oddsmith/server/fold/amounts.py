@@ -1,5 +1,5 @@
-"""The metric amounts of one decision: their values, and the positions in the log where
-they count."""
+"""Compute the amounts of one decision's metrics from its events, and the positions in
+the log where they count."""
 
 from collections.abc import Mapping
 from math import fsum
@@ -12,8 +12,9 @@ __all__ = ["Amount", "AmountAccount", "Totals"]
 
 
 class Amount(NamedTuple):
-    """A step of the fold: from `position` on, a metric of the decision made at `made`
-    has this `value`. It replaces `before`, which is None for the first value."""
+    """A step in the computation of statistics: from `position` on, a metric of the
+    decision made at `made` has this `value`. It replaces `before`, which is None for
+    the first value."""
 
     position: int
     made: int
@@ -23,8 +24,8 @@ class Amount(NamedTuple):
 
 
 class Totals:
-    """The amounts of a decision by metric: the last correction if there is one,
-    otherwise the sum of the parts."""
+    """The amounts of a decision by metric. An amount is the last correction if there is
+    one, otherwise the sum of its parts."""
 
     __slots__ = ("_corrections", "_parts")
 
@@ -91,8 +92,8 @@ class AmountAccount:
         self.steps: list[Amount] = []
 
     def take(self, line: Line, settled: int) -> None:
-        """Add the next line; `settled` is the position where the reward was settled, 0
-        before."""
+        """Add the next line. `settled` is the position where the reward was settled, or
+        0 if it is not settled yet."""
         if line.kind == "decision":
             self._made = line.position
             self._deferred = bool(line.deferred)

@@ -11,8 +11,8 @@ from oddsmith.server.store.protocol import Line, Reading
 __all__ = ["ListEntry", "Page", "PageQuery", "page_of"]
 
 _SEARCHED = 5_000  # maximum number of decisions searched per page
-_LINES = 20_000  # maximum number of lines read per page; a decision can have four
-_CHUNK = 2_000  # lines per read
+_LINES = 20_000  # maximum number of lines read per page; a decision can have four lines
+_CHUNK = 2_000  # number of lines per read
 
 
 class PageQuery(NamedTuple):
@@ -33,7 +33,8 @@ class PageQuery(NamedTuple):
 
 
 class ListEntry(NamedTuple):
-    """A decision with its account as of the position of the list."""
+    """A decision in a list, with its account of events up to the position of the
+    list."""
 
     line: Line
     account: Account
@@ -57,7 +58,8 @@ class _Match(NamedTuple):
 
 
 def page_of(store: Reading, until: int, query: PageQuery) -> Page:
-    """Return the last decisions before a position, as of the log up to `until`.
+    """Return a page of the newest decisions before a position. Rewards are computed
+    from the log up to `until`.
 
     If the query leaves out some decisions, a page contains the matches among 5,000
     decisions, possibly none. The next page continues from there.
@@ -98,9 +100,10 @@ def page_of(store: Reading, until: int, query: PageQuery) -> Page:
 def _stretches(
     store: Reading, before: int, chunk: int
 ) -> Iterator[tuple[list[Line], bool]]:
-    """Yield lines before a position, the newest first, and whether these are the last.
+    """Yield groups of lines before a position, the newest first. The flag is true for
+    the last group.
 
-    The total is about `_LINES` at most.
+    At most about `_LINES` lines are yielded in total.
     """
     taken = 0
     while taken < _LINES:

@@ -1,5 +1,5 @@
-"""The fold: compute the state of a policy from the events of a store, with
-snapshots."""
+"""Compute the state of a policy from the events of a store, starting from a snapshot
+(the fold)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -79,7 +79,8 @@ def with_salt(state: State, secret: bytes) -> State:
 
 
 Change: TypeAlias = Callable[[Policy, State, Line], tuple[Policy, State]]
-"""Applies a line that changes the policy: an expert added or retired, or arms added."""
+"""A function that applies a change of the policy to policy and state: an expert was
+added or retired, or arms were added."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,9 +94,9 @@ class FoldState(NamedTuple):
     `careful` is true if an expert has raised an error while learning; then states that
     are updated in place are copied first. `lenient` is true if contexts may be erased
     before a snapshot has learned from them; then experts that learn reject these
-    rewards. `sums` are statistics of the log, or None.
-    `secret` is the key of the digests of experts that join. `freezes` are the positions
-    at which learning was frozen and continued.
+    rewards. `sums` are statistics of the log, or None. `secret` is the key of the
+    digests of experts that join. `freezes` contains the positions at which learning was
+    frozen and continued.
     """
 
     state: State
@@ -112,7 +113,7 @@ class FoldState(NamedTuple):
 class HalfWritten(OddsmithError):
     """An expert raised while it learned in place, so the state may be half updated.
 
-    The state is folded again, with `careful`.
+    The state is then computed again, with `careful`.
     """
 
 
@@ -128,8 +129,8 @@ def restore(
     snapshot or the beginning.
 
     `policy` is the policy that the store was made with; `change` is needed if experts
-    were added or retired since. If `statistics` is given, statistics are folded beside
-    the state. Progress is shown on a terminal.
+    were added or retired since. If `statistics` is given, statistics are computed
+    together with the state. Progress is shown on a terminal.
     """
     check_policy(policy)
 
@@ -148,10 +149,11 @@ def refold(
     """Return the state up to `until`; `start_at` returns a state at or before a
     position.
 
-    It is called with an earlier position if later lines rewrote rewards that its state
-    has learned, and called again if an expert raised and may have left the state half
-    updated. If contexts were erased since, the state of experts that learned from them
-    is preserved. The weights need no contexts, and are folded again.
+    `start_at` is called with an earlier position if later lines changed rewards that
+    the state has learned. It is called again if an expert raised and may have left the
+    state half updated. If contexts were erased in the meantime, the state of experts
+    that learned from them is preserved; the weights need no contexts, and are computed
+    again.
     """
 
     def start_carefully(latest: int) -> FoldState:
@@ -171,9 +173,9 @@ def recover(
 ) -> FoldState:
     """Return the state as `refold` does, even if erased contexts are needed.
 
-    This happens if a snapshot that had learned from them is lost. The weights need no
-    contexts and are correct. Experts that learn from contexts refuse those rewards,
-    which are counted.
+    They are needed if a snapshot that had learned from them is lost. The weights are
+    correct, because they need no contexts. Experts that learn from contexts refuse the
+    rewards of such decisions, and the refusals are counted.
     """
 
     def start_leniently(latest: int) -> FoldState:
@@ -206,9 +208,10 @@ def _refold(
     except ContextErased:
         if due is latest:
             raise
-    # Keep the newest state of the experts. Fold weights and sums again.
+    # Preserve the newest state of the experts, and compute weights and statistics
+    # again.
     learnt = settle(newest, with_decisions(store, latest.items), until, change)
-    again = start_at(start.position)  # the fold may have changed `start` in place
+    again = start_at(start.position)  # `start` may have been changed in place
     steps = with_decisions(store, due.items, again.sums)
     plain = judge(again.policy)
     if plain is None:
@@ -234,9 +237,8 @@ def advance(
     """Return the state up to `until` (default: the head) from an earlier one; `policy`
     is the first policy of the store.
 
-    If the policy learns in place, the given state is changed. If a correction rewrote a
-    reward that the state has learned, the state is not changed, and `restore` computes
-    a new one.
+    If the policy learns in place, the given state is changed. If a correction changed a
+    reward that the state has learned, `restore` computes a new state instead.
     """
     end = _end(store, until)
     if end < folded.position:
@@ -319,7 +321,7 @@ def _snapshot_content(store: Reading, position: int) -> bytes | None:
     """Return the content of a snapshot; None if it was deleted or is damaged."""
     try:
         return store.content(position)
-    except InvalidInput:  # another replica has deleted it
+    except InvalidInput:  # another replica has deleted the snapshot
         return None
     except DamagedSnapshot as error:
         name = store.about.get("experiment", "")
@@ -335,8 +337,8 @@ def initial_fold(
     state: State,
     statistics: StatisticsKind | None = None,
 ) -> FoldState:
-    """Return the state before any event, with the store's secret as the key of its
-    digests."""
+    """Return the initial state, before any event. The store's secret is the key of the
+    state's digests."""
     sums = None if statistics is None else statistics.of(facts_of(store))
     state = with_salt(state, store.secret)
     return FoldState(state, 0, policy, sums=sums, secret=store.secret)
@@ -359,9 +361,9 @@ def settle(
 ) -> FoldState:
     """Return the state after these steps, which must be all steps up to `until`.
 
-    If an update raises, its reward is refused: only the weights change, because they
-    follow from the recorded log. If the state may be half updated, raise `HalfWritten`,
-    unless the fold is careful.
+    If an update raises, the reward is refused: only the weights are updated, because
+    they can be computed from the recorded log. If the state may be half updated, raise
+    `HalfWritten`, unless the fold is careful.
     """
     state = folded.state
     policy = folded.policy
@@ -452,8 +454,8 @@ def _update_weights(
 ) -> State | None:
     """Return the state with updated weights and unchanged experts.
 
-    None if the weights refuse the reward as well. Weights are updated first, so in this
-    case no expert has changed its state.
+    Return None if the update of the weights also raises. Weights are updated first, so
+    in this case no expert has changed its state.
     """
     plain = judge(policy)
     if plain is None:
@@ -467,7 +469,8 @@ def _update_weights(
 
 
 def copy_fold(folded: FoldState) -> FoldState:
-    """Return the fold; copy its state if learning would change it in place."""
+    """Return a `FoldState` that can be changed without changing this one. The state is
+    copied only if learning changes it in place."""
     if not folded.policy.in_place:
         return folded
     return folded._replace(state=deepcopy(folded.state))
@@ -476,7 +479,7 @@ def copy_fold(folded: FoldState) -> FoldState:
 def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
     """Return the function that applies changes of a policy.
 
-    `bench` contains the experts that can join, by name. A judge needs none.
+    `bench` contains the experts that can join, by name. It is not needed for a judge.
     """
 
     def change(policy: Policy, state: State, line: Line) -> tuple[Policy, State]:
@@ -505,9 +508,9 @@ def roster_change(bench: Mapping[str, Experts] | None = None) -> Change:
 def restore_judge(store: Reading, policy: Policy, until: int) -> FoldState | None:
     """Return the judge of a store's first policy with its state at `until`.
 
-    None if the policy does not weigh votes. The weights equal those of `restore`, to
-    the last bit. Experts that learn are left out, which is faster and needs no
-    contexts.
+    Return None if the policy does not weigh votes. The weights are equal to the weights
+    of `restore`, to the last bit. Learning experts are left out, which is faster and
+    needs no contexts.
     """
     first = judge(policy)
     if first is None:

@@ -20,7 +20,7 @@ Freezes: TypeAlias = tuple[int, ...]
 
 
 def freezes_at(reading: Reading, position: int) -> Freezes:
-    """Return the freezes of a log up to a position."""
+    """Return the positions up to a limit at which learning was frozen or continued."""
     lines = reading.actions()
     return after_lines((), (line for line in lines if line.position <= position))
 
@@ -43,8 +43,8 @@ def after_lines(freezes: Freezes, lines: Iterable[Line]) -> Freezes:
 
 
 def lessons(counts: Sequence[Count], freezes: Freezes) -> tuple[Count, ...]:
-    """Return the counts of one decision, with the value that the state learns from
-    each.
+    """Return the counts of one decision, marked with what the state learns from each of
+    them.
 
     >>> counts = [Count(4, 1, 0.0), Count(12, 1, 1.0, before=0.0, learnt=0.0)]
     >>> [(one.is_frozen, one.learnt) for one in lessons(counts, (3, 9))]

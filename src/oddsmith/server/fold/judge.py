@@ -1,4 +1,4 @@
-"""A judge is a part of a policy that needs no models: it has the weights of the
+"""Judge: the part of a policy that needs no models. It consists of the weights of the
 experts, the exploration and the bounds.
 
 A judge computes the propensities of the policy from recorded votes, bit for bit, and
@@ -58,7 +58,7 @@ def judge(policy: Policy) -> Policy | None:
 
 
 def judge_to_json(policy: Policy) -> dict[str, Any] | None:
-    """Return the judge as JSON.
+    """Return the judge of a policy as JSON.
 
     None if there is no judge, or if its loss or schedule is the user's own.
     """

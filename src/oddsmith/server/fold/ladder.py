@@ -1,4 +1,4 @@
-"""Ladder: recent states of a fold in memory, denser near the end of the log."""
+"""Ladder: recent states in memory, with smaller distances near the end of the log."""
 
 import numpy as np
 
@@ -8,15 +8,17 @@ from oddsmith.server.store.snapshots import retained_positions
 
 __all__ = ["Ladder"]
 
-_STEPS = 1000  # maximum steps between two saved states
-_BYTES = 64 * 2**20  # size limit for all states together; the newest always stays
+_STEPS = 1000  # maximum number of steps between two saved states
+# maximum size in bytes of all states together; the newest state always stays
+_BYTES = 64 * 2**20
 
 
 class Ladder:
-    """Recent in-memory states; a refold starts from the newest one before the change.
+    """Recent states in memory. If an earlier event changes, the computation of the
+    state starts from the newest one before the change.
 
-    After contexts are erased, a refold must start where a restart would, so the states
-    from before are forgotten.
+    After contexts are erased, the computation must start from the same state as after a
+    restart, so all states in memory are deleted.
     """
 
     def __init__(self) -> None:
@@ -25,7 +27,7 @@ class Ladder:
         self._steps = 0
 
     def keep(self, folded: FoldState, steps: int) -> None:
-        """Save a copy of this state, if it is time for one.
+        """Save a copy of this state if enough steps have passed since the last one.
 
         `steps` is the number of steps since the last call.
         """
@@ -51,12 +53,13 @@ class Ladder:
         return None
 
     def forget(self, for_good: bool) -> None:
-        """Delete all states; with `for_good`, save none from now on."""
+        """Delete all states. With `for_good`, save no states from now on."""
         self._states = []
         self._is_off = self._is_off or for_good
 
     def cut(self, position: int) -> None:
-        """Delete the states from this position on, because history was rewritten."""
+        """Delete the states from this position on, because the effect of earlier events
+        has changed."""
         self._states = [one for one in self._states if one.position < position]
 
 

@@ -1,4 +1,4 @@
-"""Interface of the statistics that are folded together with the state."""
+"""Protocols of the statistics that are computed together with the state."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
@@ -13,15 +13,15 @@ __all__ = ["Item", "Statistics", "StatisticsKind", "Step", "after_steps"]
 
 
 Item: TypeAlias = Count | Exposure | Amount | Line
-"""The subject of a step of a fold."""
+"""The event that a step in the computation of a state applies."""
 
 
 class Step(NamedTuple):
-    """A step of a fold: a decision is made, shown or counts, a metric gets an amount,
-    or the policy changes.
+    """A step in the computation of a state: a decision is made, is shown or counts, a
+    metric gets an amount, or the policy changes.
 
-    `decision` is the decision that counts. If statistics are folded, `drawn` contains
-    its propensities.
+    `decision` is the decision that counts. If statistics are computed, `drawn` contains
+    the decision's propensities.
     """
 
     item: Item
@@ -52,7 +52,8 @@ class Statistics(Protocol):
 
 
 class StatisticsKind(Protocol):
-    """Makes the statistics of a store (see `server.statistics.Sums`)."""
+    """Protocol of a class that creates the statistics of a store (see
+    `server.statistics.Sums`)."""
 
     def of(self, about: Mapping[str, Any]) -> Statistics:
         """Return empty statistics for a store with these facts."""

@@ -1,4 +1,5 @@
-"""The next steps of a fold, in order, and the first step that later lines rewrote."""
+"""Find the steps that a state does not contain yet, in order, and the first earlier
+step that new lines have changed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -23,11 +24,11 @@ __all__ = ["Due", "due_after", "in_order", "sums_at", "with_decisions"]
 
 
 class Due(NamedTuple):
-    """The steps to fold, in order.
+    """The steps that a state does not contain yet, in order.
 
-    `rewritten` is the first position that later lines rewrote (0 if none), and `since`
-    the position of the first line that rewrites. `waiting` is the number of new lines,
-    `oldest` the time of the first one.
+    `rewritten` is the first position whose effect was changed by later lines (0 if
+    none), and `since` is the position of the first such line. `waiting` is the number
+    of new lines, and `oldest` is the time of the first new line.
     """
 
     items: "list[Item]"
@@ -38,9 +39,11 @@ class Due(NamedTuple):
 
 
 def due_after(store: Foldable, after: int, until: int, freezes: Freezes = ()) -> Due:
-    """Return the steps in (after, until] that a state at `after` does not contain.
+    """Return the steps up to `until` that a state at the position `after` does not
+    contain.
 
-    `freezes` are those up to `after`.
+    `freezes` contains the positions up to `after` at which learning was frozen or
+    continued.
 
     If the kernels changed after the state, all steps are returned, because different
     kernels round differently.
@@ -114,7 +117,7 @@ def in_order(
     lines: Sequence[Line | Exposure],
     after: int = 0,
 ) -> "list[Item]":
-    """Return the steps of a fold after a position, in order."""
+    """Return the counts and lines after a position as one list of steps, in order."""
     # sorted() is stable: a decision stays before its count at the same position
     items: list[Item] = list(lines)
     for account in counts:
@@ -123,7 +126,8 @@ def in_order(
 
 
 def _first_change(learnt: tuple[Count, ...], counts: tuple[Count, ...]) -> int:
-    """Return the position of the first count that differs from a learnt one, or 0."""
+    """Return the position of the first count that differs from the count that the state
+    has learned; 0 if all are equal."""
     for before, now in zip_longest(learnt, counts[: len(learnt)]):
         if before != now:
             return int(before.position)
@@ -148,8 +152,8 @@ def with_decisions(
     items: "Sequence[Item]",
     sums: Statistics | None = None,
 ) -> Iterator[Step]:
-    """Yield the steps of a fold with their decisions; with `sums`, also with their
-    odds."""
+    """Yield steps with their decisions and, if `sums` is given, with their
+    propensities."""
     for first in range(0, len(items), _CHUNK):
         chunk = items[first : first + _CHUNK]
         made = [item.made for item in chunk if isinstance(item, Count)]
@@ -179,7 +183,8 @@ def sums_at(
     kept: Mapping[str, Any] | None,
     kind: StatisticsKind | None,
 ) -> Statistics | None:
-    """Return the statistics of a snapshot; if it has none of this form, from the log.
+    """Return the statistics of a snapshot. If it has none in the current format,
+    compute them from the log.
 
     The log does not contain the weights over time: their history starts again.
     """
@@ -195,7 +200,8 @@ def sums_at(
 
 
 def _decision_shown(item: "Item") -> int:
-    """Return the position of the decision whose odds an item needs; 0 if none."""
+    """Return the position of the decision whose propensities an item needs; 0 if it
+    needs none."""
     if isinstance(item, Exposure | Amount):
         return item.made
     if isinstance(item, Line) and item.kind == "decision" and not item.deferred:

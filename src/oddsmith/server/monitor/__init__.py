@@ -1,3 +1,4 @@
-"""Monitor: health, value and alarms of an experiment, from its statistics."""
+"""Monitor: compute the health, the estimated value and the warnings of an experiment
+from its statistics."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Compare the policies of experts in a sentence, from the state of Hedged or the
+"""Describe in a sentence which experts choose best, from the state of `Hedged` or the
 statistics of the log."""
 
 import numpy as np
@@ -15,8 +15,8 @@ _WHETHER = "It is not known whether the best predictor has the best policy"
 
 
 def choices_sentence(experiment: Experiment) -> str:
-    """Return the sentence, in the units of rewards; empty if fewer than two experts are
-    weighed.
+    """Return a sentence that compares the choices of the experts, in the units of
+    rewards; empty if fewer than two experts are weighed.
 
     The caller must hold the lock of a state that is updated in place.
     """

@@ -1,4 +1,5 @@
-"""Clips: experts with recent predictions at an end of their clip."""
+"""Clips: find experts whose recent predictions were clipped to the smallest or largest
+allowed value."""
 
 from collections.abc import Sequence
 
@@ -15,8 +16,8 @@ __all__ = ["last_clips"]
 
 
 def last_clips(rows: Sequence[Array], policy: Policy, state: State) -> list[ClipCount]:
-    """Return the experts with predictions at an end of their clip, by decreasing
-    number.
+    """Return the experts with clipped predictions, sorted by decreasing number of such
+    predictions.
 
     `rows` (N,) are the predictions of the last decisions for the drawn arms. The list
     is empty for policies that only weigh votes, because they ignore predictions.
@@ -27,6 +28,6 @@ def last_clips(rows: Sequence[Array], policy: Policy, state: State) -> list[Clip
         inner = inner.policy
     if not rows or bank is None or isinstance(inner, OverBallots):
         return []
-    # policies may append their own values
+    # some policies append other values to the predictions
     predictions = np.stack(rows)[:, : len(bank.names), None]
     return clip_counts(bank, getattr(state, "experts", ()), predictions)

@@ -1,4 +1,4 @@
-"""Families: the metrics of experiments, in the text format of Prometheus."""
+"""Families: format the metrics of experiments in the text format of Prometheus."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -27,7 +27,7 @@ _Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 
 def labels(*pairs: tuple[str, object]) -> str:
-    r"""Format labels.
+    r"""Format labels in the text format of Prometheus.
 
     >>> labels(("arm", 'a "b"'), ("status", 429))
     '{arm="a \\"b\\"",status="429"}'
@@ -37,7 +37,8 @@ def labels(*pairs: tuple[str, object]) -> str:
 
 
 class Family(NamedTuple):
-    """A metric with its samples: the text after its name (labels) and the number."""
+    """A metric with its samples. Each sample consists of the text of its labels and a
+    number."""
 
     name: str
     kind: _Kind
@@ -64,7 +65,7 @@ class Family(NamedTuple):
 
 
 class Scrape(NamedTuple):
-    """An experiment at a scrape."""
+    """The data of one experiment for one scrape."""
 
     label: str
     experiment: Experiment
@@ -189,15 +190,15 @@ BY_EXPERIMENT: Sequence[tuple[str, _Kind, str, Callable[[Scrape], float | None]]
     ),
 )
 """Metrics with one number per experiment: name, kind, summary, and a function that
-returns the number (None: there is none yet)."""
+returns the number, or None if there is none yet."""
 
 
 def decisions_by_arm(scrapes: Sequence[Scrape]) -> Family:
-    """Number of decisions by arm.
+    """Return the number of decisions by arm.
 
-    If there are more than `ARMS` arms, the last ones are one series, so that no count
-    ever decreases. Arms that are passed in calls are one series, because their number
-    is unbounded.
+    If there are more than `ARMS` arms, the last arms share one series. So no count ever
+    decreases. Arms that are passed in calls share one series, because their number is
+    unbounded.
     """
     samples: list[tuple[str, float]] = []
     for one in scrapes:
@@ -214,7 +215,7 @@ def decisions_by_arm(scrapes: Sequence[Scrape]) -> Family:
 
 
 def expert_failures(scrapes: Sequence[Scrape]) -> Family:
-    """Number of failures by expert and kind."""
+    """Return the number of failures by expert and kind."""
     samples: list[tuple[str, float]] = []
     for one in scrapes:
         name = one.experiment.name
@@ -234,7 +235,8 @@ def expert_failures(scrapes: Sequence[Scrape]) -> Family:
 
 
 def sync_seconds(scrapes: Sequence[Scrape]) -> Family:
-    """Time from hand-over to commit, by kind of store.
+    """Return the time from handing events to the store until their commit, by kind of
+    store.
 
     A histogram for each experiment would be too many series.
     """

@@ -12,9 +12,10 @@ _OFTEN = 0.05  # share of late decisions that causes a warning
 
 
 def late_sentence(experiment: Experiment) -> str:
-    """Name the expert that was late most often, and the setting to change.
+    """Return a sentence that names the expert that was late most often, and the setting
+    to change.
 
-    Empty if no expert was late in 5 % of the last decisions.
+    The sentence is empty if no expert was late in 5 % of the last decisions.
     """
     bank = experiment.follower.now.experts
     rows = experiment.advice_of(experiment.now.policy)

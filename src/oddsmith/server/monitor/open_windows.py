@@ -12,7 +12,7 @@ from oddsmith.server.statistics.series import RANGES, Range
 __all__ = ["Young", "open_windows", "young"]
 
 _REACH = {"hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
-_FEW = 30  # minimum number of decisions
+_FEW = 30  # minimum number of decisions for a check
 _SHARE = 0.05
 _NEARLY_ALL = 0.95
 

@@ -1,4 +1,5 @@
-"""The bound on the regret of a policy at this step, if the theory covers it."""
+"""Compute the bound on the regret of a policy after a number of steps, if the theory
+covers the policy."""
 
 from collections.abc import Sequence
 from math import log
@@ -114,7 +115,8 @@ def promise(
 def _of_hedged(
     policy: Hedged, arms: Sequence[str] | None, steps: int
 ) -> GuaranteeCheck:
-    """Return the bound of Hedged, which also holds for experts that learn.
+    """Return the bound on the regret of `Hedged`, which also holds for experts that
+    learn.
 
     If calls pass their arms, the bound uses the number of experts in place of the
     number of arms.

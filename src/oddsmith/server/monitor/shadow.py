@@ -1,4 +1,4 @@
-"""Shadow mode: whether it is safe to switch from the incumbent to the policy."""
+"""Shadow mode: check whether it is safe to switch from the incumbent to the policy."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from oddsmith.server.statistics.values import Target, Value
 __all__ = ["switch_of"]
 
 _LEVEL = 0.95
-# ratio of the widths of an anytime-valid interval and of the normal interval that the
-# planner uses
+# width of an anytime-valid interval divided by the width of the normal interval that
+# the planner uses
 _WIDER = 1.8
 
 
@@ -46,8 +46,8 @@ def switch_of(sums: Sums, scale: RewardScale) -> SwitchCheck:
 
 
 def _forecast(target: Target, ours: Value, gap: float) -> str:
-    """Forecast how many similar decisions are needed to distinguish the two, with the
-    planner."""
+    """Return a sentence that forecasts how many similar decisions are needed to
+    distinguish the policy from the incumbent."""
     if gap <= 0:
         return "So far it would have been no better."
     second = max(target.squares / target.n, 1.0)

@@ -25,8 +25,9 @@ class StoreLooks:
         self._under_way: dict[str, asyncio.Future[str]] = {}
 
     async def troubles(self, experiments: Collection[Experiment]) -> dict[str, str]:
-        """Return the reasons why experiments cannot decide, by name."""
-        # concurrently, because each wait takes an iteration of a busy event loop
+        """Return the reasons why experiments cannot make decisions, by experiment."""
+        # wait for all at the same time, because each wait takes an iteration of a busy
+        # event loop
         sentences = await asyncio.gather(*map(self.trouble, experiments))
         named = zip(experiments, sentences, strict=True)
         return {one.name: sentence for one, sentence in named if sentence}

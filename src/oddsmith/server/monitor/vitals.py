@@ -1,4 +1,5 @@
-"""Vitals: the health of an experiment's store and learner, and its lag."""
+"""Vitals: the health of an experiment's store and state, and how far the state is
+behind the log."""
 
 import asyncio
 from collections.abc import Collection
@@ -25,13 +26,14 @@ __all__ = [
 ]
 
 LIMIT_S = 30.0
-"""Seconds of lag above which `/readyz` has a warning."""
+"""If the lag is longer than this number of seconds, `/readyz` contains a warning."""
 
 _PATIENCE = 2.0  # seconds
 
 
 class Lag(NamedTuple):
-    """The number of committed events that are not learnt, and the age of the oldest."""
+    """How far the state is behind the log: the number of committed events that it does
+    not contain, and the age of the oldest of them."""
 
     events: int
     seconds: float
@@ -40,7 +42,7 @@ class Lag(NamedTuple):
 class HoldUps:
     """Events that open transactions hide from experiments, by database.
 
-    Each database is asked at most once in `every` seconds.
+    Each database is queried at most once in `every` seconds.
     """
 
     def __init__(self, experiments: Collection[Experiment], every: float = 1.0) -> None:
@@ -104,10 +106,11 @@ def lag_of(experiment: Experiment, hold_up: HoldUp | None) -> Lag:
 
 
 def warning_of(experiment: Experiment, hold_up: HoldUp | None) -> str:
-    """Return the first of these warnings, or an empty text.
+    """Return a warning about an experiment that can make decisions; empty if there is
+    none.
 
-    A lag of more than `LIMIT_S` seconds, a clock that may be wrong, statistics that are
-    not computed, and experts that are late.
+    The first problem is reported: a lag of more than `LIMIT_S` seconds, a clock that
+    may be wrong, statistics that are not computed, or experts that are late.
     """
     return (
         _sentence(experiment, hold_up, lag_of(experiment, hold_up))

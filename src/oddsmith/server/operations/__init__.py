@@ -1,3 +1,3 @@
-"""Operations: what operators, guardrails and rules change while an experiment runs."""
+"""Operations: changes by operators, guardrails and rules while an experiment runs."""
 
 __all__: list[str] = []

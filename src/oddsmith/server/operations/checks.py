@@ -1,5 +1,5 @@
-"""Checks of an action before it is written: whether it is allowed, and whether an arm
-remains that can be served."""
+"""Check an action before it is written: whether it is allowed, and whether at least one
+arm can still be served."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "set": ("floors", "caps", "gamma"),
     "finish": ("verdict",),
 }
-"""The fields of the actions that have fields."""
+"""The names of the fields of each action that has fields."""
 _EFFECTS = {
     "pause": ("is_paused", False, "is paused already"),
     "resume": ("is_paused", True, "is not paused"),
@@ -34,7 +34,8 @@ _EFFECTS = {
     "freeze": ("is_frozen", False, "does not learn already"),
     "learn": ("is_frozen", True, "learns already"),
 }
-"""The setting of each action, its value before, and the reason of a refusal."""
+"""For each action, the property of `Controls` that it changes, the value that the
+property must have before, and the reason for the refusal otherwise."""
 
 
 class Scene(NamedTuple):

@@ -1,5 +1,4 @@
-"""Controls: the restrictions on decisions that result from the actions in a log, as one
-value.
+"""Controls: the restrictions on decisions that result from all actions of a log.
 
 A decision records the position of the last action that it has read. The controls at
 this position are therefore the same live, on replicas, and when the log is verified.
@@ -22,13 +21,14 @@ from oddsmith.server.store.protocol import Line
 __all__ = ["Controls", "PAUSED_ARM", "controls_at", "fields_of"]
 
 PAUSED_ARM = "paused"
-"""The recorded reason why a paused arm was not eligible."""
+"""The reason that is recorded if an arm was not eligible because it was paused."""
 _FREE = {"floors": 0.0, "caps": 1.0}
 
 
 @dataclass(frozen=True)
 class Controls:
-    """The restrictions after the action at `position`; 0 before the first one.
+    """The restrictions after the action at `position`, which is 0 before the first
+    action.
 
     `paused_arms` are not eligible. While `is_paused` or `is_killed`, all callers get
     the control. `holdout` replaces the share of the policy file, and `floors`, `caps`

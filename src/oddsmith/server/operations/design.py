@@ -1,5 +1,5 @@
-"""The design of an experiment in its log: control, holdout and rules of the policy
-file."""
+"""Read and write the design of an experiment in its log: control, holdout and rules of
+the policy file."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def design_facts(file: PolicyFile) -> dict[str, Any]:
 
 
 def stored_scene(reading: Reading) -> Scene:
-    """Return the experiment that actions are about, as far as the log describes it."""
+    """Return the experiment for checks of actions, as far as the log describes it."""
     head = reading.head()
     judge = reading.about.get("judge")
     policy = None

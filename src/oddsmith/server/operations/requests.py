@@ -1,4 +1,5 @@
-"""Requests of operators: the event of each request, and its outcome in the store."""
+"""Requests of operators: create the event of a request, and read its outcome from the
+store."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ __all__ = ["Outcome", "Request", "was_first"]
 
 
 class Outcome(NamedTuple):
-    """The position of an action in the log; `new` is False for a repeated request."""
+    """The outcome of a request: the position of its action in the log. `new` is False
+    if the request was a repeat."""
 
     position: int
     new: bool
@@ -72,8 +74,8 @@ class Request(NamedTuple):
 
 
 def was_first(receipt: Receipt) -> bool:
-    """Return whether an action was written; False if another one came first, so that
-    this one must be checked again."""
+    """Return whether an action was written. If False, another action came first, so the
+    action must be checked again."""
     if receipt.new:
         return True
     if receipt.refused is not None and not isinstance(receipt.refused, Conflict):

@@ -1,5 +1,5 @@
-"""Arms: which of them have their own sums, and draws and rewards by arm since the start
-of the experiment."""
+"""Choose the arms that have their own statistics, and count draws and rewards by arm
+since the start of the experiment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,25 +10,27 @@ from oddsmith.server.fold.accounts import Count
 __all__ = ["ArmCounts", "ArmSum", "FIXED", "FRESH", "NamedArms"]
 
 FIXED = 50
-"""Up to this number, all arms of an experiment are named."""
+"""If an experiment has at most this number of arms, all of them are named."""
 FRESH = 20
-"""Number of arms that are named if an experiment has more arms, or if calls pass their
-arms."""
+"""Number of arms that are named if an experiment has more than `FIXED` arms, or if
+calls pass their arms."""
 _FIRST = 10  # draws before the first selection; doubles up to `_LAST`
 _LAST = 100
-_HALVES = 10  # after the first selections, the counts are halved at every tenth one
+# after the first selections, the counts are halved at every tenth selection
+_HALVES = 10
 
 
 @dataclass(slots=True)
 class NamedArms:
-    """Named arms, with the position of the first decision that their sums include.
+    """The arms with statistics of their own (named arms), each with the position of the
+    first decision in these statistics.
 
     If an experiment has at most 50 arms, all of them are named from the start.
     Otherwise the 20 arms with the most recent draws are named. They are selected again
-    after 10, 20, 40, 80 and then every 100 draws. Earlier draws count half after each
-    of the first selections, and then after every tenth one. Selections happen at lines
-    of the log, so all replicas name the same arms. A selection uses earlier draws only,
-    so luck in later draws does not select an arm.
+    after 10, 20, 40, 80 and then every 100 draws. After each of the first selections,
+    and then after every tenth one, the counts of earlier draws are halved. Selections
+    happen at lines of the log, so all replicas name the same arms. A selection uses
+    earlier draws only, so luck in later draws does not select an arm.
 
     >>> named = NamedArms(None)
     >>> for position in range(1, 11):
@@ -101,8 +103,8 @@ _NAMED = 10_000  # arms with separate counts; limited because calls can offer an
 
 
 class ArmSum(NamedTuple):
-    """Decisions that drew an arm, those with a reward, and the sum of rewards in
-    [0, 1].
+    """Counts of one arm: the decisions that drew it, how many of them have a reward,
+    and the sum of the rewards in [0, 1].
 
     `since` is the position of the first decision in these sums.
     """
@@ -113,7 +115,7 @@ class ArmSum(NamedTuple):
     total: float = 0.0
 
     def plus(self, decided: int, rewarded: int, total: float) -> "ArmSum":
-        """Return the sum of both."""
+        """Return the counts with these numbers added."""
         decided += self.decided
         rewarded += self.rewarded
         return ArmSum(self.since, decided, rewarded, self.total + total)
@@ -121,11 +123,11 @@ class ArmSum(NamedTuple):
 
 @dataclass(slots=True)
 class ArmCounts:
-    """Sums by arm.
+    """Counts of decisions and rewards by arm.
 
-    When there are more than 10,000 arms, the half with fewer draws (among equals, the
-    older arms) moves to `others`. Later rewards of their earlier decisions are also
-    added there.
+    When there are more than 10,000 arms, the counts of the half with fewer draws are
+    added to `others`; of arms with equal draws, the older ones move first. Later
+    rewards of the moved decisions are also added to `others`.
 
     >>> counts = ArmCounts()
     >>> counts.draw(7, "news")

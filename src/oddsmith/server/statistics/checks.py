@@ -1,5 +1,5 @@
-"""Checks of the log: arms follow the logged propensities, experts predict mean rewards
-and choose well, and rewards arrive.
+"""Statistics for checks of the log: whether arms follow the logged propensities,
+experts predict mean rewards and choose well, and rewards arrive.
 
 Nothing here depends on the order of rewards: if a reward changes, its terms can be
 subtracted and added again.
@@ -38,14 +38,14 @@ __all__ = ["Calibration", "CalibrationResult", "Checks", "ChoiceSums", "MOST"]
 
 MOST = 100
 """Maximum number of experts that are checked."""
-_WAIT = 64  # rewards per batch
+_WAIT = 64  # number of rewards per batch
 # units such that sums of 10^8 rewards with the largest weight do not overflow
 _UNITS = np.array([2.0**20, 2.0**20, 2.0**10, 2.0**10])[:, None]
 
 
 class _Vote(NamedTuple):
-    """A reward with the votes and propensities of its arm; `times` is -1 to subtract
-    the row."""
+    """A reward, with the votes for the drawn arm and its propensity. `times` is 1 to
+    add the row, and -1 to subtract it."""
 
     votes: Array
     odds: float
@@ -57,10 +57,10 @@ class _Vote(NamedTuple):
 class ChoiceSums:
     """Sums (4, 1 + N) over n rewards for the first 100 experts, as integers.
 
-    Column 0 is for an expert that never predicts. Without a prediction, an expert is
-    counted as choosing like the policy, so an expert that joins starts from this
-    column. Rewards are added in batches; integer sums do not depend on the order.
-    Arrays are never changed in place.
+    Column 0 belongs to an expert that never predicts. Where an expert has no
+    prediction, it counts as if it chose like the policy. So an expert that joins later
+    starts with the sums of column 0. Rewards are added in batches; integer sums do not
+    depend on the order. Arrays are never changed in place.
     """
 
     n: int = 0
@@ -156,8 +156,8 @@ _LARGEST = log(np.finfo(np.float64).max)
 
 
 class CalibrationResult(NamedTuple):
-    """An expert's mean loss over the n rewards that it predicted, and the e-value
-    against its predictions."""
+    """The calibration of one expert: its mean loss over the n rewards that it
+    predicted, and the e-value against its predictions."""
 
     expert: str
     loss: float
@@ -166,7 +166,8 @@ class CalibrationResult(NamedTuple):
 
 
 class _Prediction(NamedTuple):
-    """A reward with the predictions for it; `times` is -1 to subtract the row."""
+    """A reward, with the experts' predictions for it. `times` is 1 to add the row, and
+    -1 to subtract it."""
 
     advice: Array
     reward: float
@@ -175,7 +176,7 @@ class _Prediction(NamedTuple):
 
 @dataclass(slots=True)
 class Calibration:
-    """Sums for the first 100 experts.
+    """Sums for the calibration of the first 100 experts.
 
     `bets` (bets, N) contains ln(1 + λ d (r - f)) of all bets, and `losses` (N,) the
     losses, both as integers (multiples of a small unit). `scored` (N,) is the number of
@@ -202,8 +203,8 @@ class Calibration:
     def count(
         self, count: Count, decision: Decision, names: Sequence[str], loss: Loss
     ) -> None:
-        """Add a reward; `names` are the experts, possibly with some that joined
-        later."""
+        """Add a reward. `names` are the names of the experts, which may include experts
+        that joined after the decision."""
         if decision.advice is None:
             return
         if len(self.names) < min(len(names), MOST):
@@ -296,12 +297,13 @@ _NUMBERS = (
 
 @dataclass(slots=True)
 class Checks:
-    """Bets against the logged propensities and the experts, estimated choices of
-    experts, and counts.
+    """All statistics for checks: bets against the logged propensities, the calibration
+    of the experts, the value of their choices, and counts.
 
-    `shown` counts decisions, `counted` those with a reward, and `defaults` those whose
-    reward is a default. `last_reward` is the time of the last reward that is not a
-    default, `last_learnt` that of the last reward of any kind.
+    `shown` is the number of decisions, `counted` the number of decisions with a reward,
+    and `defaults` the number of rewards that are defaults. `last_reward` is the time of
+    the last reward that is not a default, and `last_learnt` is the time of the last
+    reward of any kind.
     """
 
     bets: StandingBets = field(default_factory=StandingBets)

@@ -1,9 +1,9 @@
-"""Differences between the policy and the control, folded for every metric and
-candidate.
+"""Statistics for comparisons with the control, for every metric and every candidate
+(the policy and its arms).
 
 Rows are added in batches. Sums are integers, so they do not depend on the batches. The
-results equal those of `oddsmith evaluate` from an export, because both use the same
-functions and rows.
+results are the same as those of `oddsmith evaluate` for an exported log, because both
+use the same functions and rows.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ __all__ = ["Comparison", "Differences", "POLICY", "no_sums_reason"]
 
 POLICY = "policy"
 """Name of the candidate that is the policy itself; other candidates are arms."""
-_BY_UNIT = "policy by unit"  # the policy in rows that are units
+_BY_UNIT = "policy by unit"  # key of the policy's sums if each row is a unit
 _CONTROL, _TARGET = 1, 0
 _MOST_ARMS = 20
 """Maximum number of arms that are candidates."""
@@ -60,7 +60,7 @@ class Comparison(NamedTuple):
 
 
 def no_sums_reason(metric: Metric) -> str:
-    """Return why there are no sums of a metric; "" if there are."""
+    """Return the reason why a metric has no sums; empty if it has sums."""
     if metric.ratio is not None:
         return (
             "intervals of a ratio are valid for one analysis only: use oddsmith "
@@ -84,8 +84,9 @@ def _without_interval(
 
 
 class _Row(NamedTuple):
-    """A row of the sums: the drawn arm, and the propensities (K,) of draw, candidate
-    and control. `sign` is -1 to subtract the row."""
+    """A row that is added to sums: the drawn arm, and the propensities (K,) of the
+    draw, of the candidate and of the control. `sign` is 1 to add the row, and -1 to
+    subtract it."""
 
     arm: int
     odds: Array
@@ -107,8 +108,8 @@ def _exact_sum(values: Array) -> int:
 
 @dataclass(slots=True)
 class _Mean:
-    """The sums of one policy in one metric: Σ w r, Σ w, and for the control the bets on
-    its mean."""
+    """The sums of one policy in one metric: Σ w r and Σ w. The control also has sums of
+    bets on its mean."""
 
     total: int = 0
     weight: int = 0
@@ -131,10 +132,11 @@ class _Mean:
 
 @dataclass(slots=True)
 class _Pair:
-    """The sums of one candidate and metric: paired bets and both means.
+    """The sums of one candidate in one metric: bets on the difference, and the sums of
+    the candidate and of the control.
 
-    All candidates share the bets on the control's mean, which belong to the policy's
-    pair.
+    The bets on the control's mean are the same for all candidates, so they are only in
+    the pair of the policy.
     """
 
     paired: PairedSums = field(default_factory=PairedSums)
@@ -182,8 +184,8 @@ class _Pair:
     def compare(
         self, metric: Metric, candidate: str, level: float, mean: _Mean
     ) -> Comparison:
-        """Return the comparison at this level, anytime-valid; `mean` contains the bets
-        on the control's mean."""
+        """Return the comparison with anytime-valid intervals at this level. `mean`
+        contains the bets on the control's mean."""
         rows = self.paired.rows
         if rows < 2:
             reason = "fewer than 2 decisions have an amount"
@@ -235,11 +237,12 @@ class _Pair:
 
 @dataclass(slots=True)
 class Differences:
-    """The comparisons of all candidates and metrics.
+    """The sums for comparisons of all candidates in all metrics.
 
-    A decision counts in a metric once it has an amount of it. If units or pages are
-    assigned to groups, a unit is one row, with the total of its amounts, and belongs to
-    the group of its first decision with an amount.
+    A decision counts in a metric as soon as it has an amount of the metric. If units or
+    pages are assigned to groups, all decisions of a unit form one row with the total of
+    their amounts. The row belongs to the group of the unit's first decision with an
+    amount.
     """
 
     metrics: dict[str, Metric] = field(default_factory=lambda: {REWARD: _REWARD})
@@ -256,7 +259,7 @@ class Differences:
     ) -> "Differences":
         """Return empty sums for an experiment with these metrics, given as JSON.
 
-        The reward is a metric in the units of `scale`, whose range it has.
+        The reward is one of the metrics. `scale` contains its units and its range.
         """
         declared = {name: Metric.from_json(one) for name, one in metrics.items()}
         scale = scale or _UNIT
@@ -264,7 +267,7 @@ class Differences:
         if any(one.role == "primary" for one in declared.values()):
             role = "secondary"
         reward = declared.get(REWARD, Metric(REWARD, role=role))
-        # a cap may be larger than a reward, for the totals of units
+        # a cap on the totals of units may be larger than the largest reward
         high = max(scale.high, reward.cap or scale.high)
         reward = replace(reward, low=scale.low, high=high)
         return cls({REWARD: reward} | declared | {REWARD: reward}, scale=scale)
@@ -305,7 +308,8 @@ class Differences:
         return now
 
     def compare(self, metric: str, candidate: str, level: float) -> Comparison:
-        """Return a comparison at this level, without waiting rows."""
+        """Return a comparison at this level. Rows that wait for the next batch are not
+        included."""
         declared = self.metrics[metric]
         reason = no_sums_reason(declared)
         if reason:
@@ -315,7 +319,8 @@ class Differences:
         return pair.compare(declared, candidate, level, mean)
 
     def has_sums(self, metric: str, candidate: str) -> bool:
-        """Return whether there are sums of this candidate in this metric."""
+        """Return whether there are sums for a comparison of this candidate in this
+        metric."""
         return self._key(metric, candidate) in self.pairs
 
     def _key(self, metric: str, candidate: str) -> tuple[str, str]:
@@ -362,7 +367,8 @@ class Differences:
     def _take_unit(
         self, name: str, made: int, value: float, before: float | None, drawn: Draw
     ) -> None:
-        """Change a unit's total by the change of one of its decisions."""
+        """Update a unit's total after the amount of one of its decisions has
+        changed."""
         share = drawn.holdout
         if not 0 < share < 1:
             return
@@ -389,7 +395,8 @@ class Differences:
             self._wait(key, row, total / _UNITS, sign=-1)
 
     def _assign_again(self, unit: Unit, first: Unit) -> None:
-        """Move the totals of a unit to the group and share of an earlier decision."""
+        """Move the totals of a unit to another group and share, because an earlier
+        decision now has an amount."""
         for name, total in zip(self.metrics, unit.totals, strict=True):
             if total is not None:
                 key = name, _BY_UNIT
@@ -399,7 +406,7 @@ class Differences:
     def _wait(
         self, key: tuple[str, str], row: _Row, value: float, sign: int = 1
     ) -> None:
-        """Add or subtract a row later, together with others."""
+        """Queue a row that is added or subtracted later, in a batch."""
         reward = self.metrics[key[0]].scaled(value)
         rows = self.waiting.setdefault(key, [])
         rows.append(row._replace(reward=reward, sign=sign))
@@ -450,7 +457,7 @@ _CONTROL_ODDS: Array = np.array([0.0, 1.0])
 
 
 def _unit_row(unit: Unit) -> _Row:
-    """Return the row of a unit, without a reward."""
+    """Return a row of sums for a unit. The row does not contain the reward."""
     odds = np.array([1 - unit.share, unit.share])
     return _Row(unit.group, odds, _TARGET_ODDS, _CONTROL_ODDS, 0.0, 1)
 
@@ -463,8 +470,9 @@ def _control_of(drawn: Draw) -> Array | None:
 
 
 def _policy_of(drawn: Draw, control: Array) -> Array | None:
-    """Return the policy's propensities: its own if an incumbent acted, otherwise its
-    part of the mixture. None if they were not recorded."""
+    """Return the policy's propensities. If an incumbent acted, they are the recorded
+    ones of the policy's own draw; otherwise they are computed from the mixture with the
+    control. None if they were not recorded."""
     if drawn.shadow:
         return None if drawn.own is None else drawn.own.odds
     if drawn.holdout == 0:

@@ -1,4 +1,4 @@
-"""Sums: all statistics that are folded together with the state."""
+"""Sums: all statistics that are computed together with the state."""
 
 import json
 import logging
@@ -33,7 +33,8 @@ FORM = (
     "series, values with weights, checks; shares of experts; choices; differences 2; "
     "guards"
 )
-"""Form of the sums in snapshots; sums of another form are folded again."""
+"""Version of the format of sums in snapshots. Sums in another format are computed again
+from the log."""
 
 
 @dataclass(slots=True)
@@ -44,9 +45,9 @@ class Sums:
     `scale` converts rewards to the caller's units. If `shadow` is true, an incumbent
     has decided. Copies share their parts until one of them changes.
 
-    An error here never stops a fold. If a part raises an error, it is emptied and stays
-    empty; `failures` contains the reason by the name of the part. Another version of
-    oddsmith computes the part again.
+    An error in statistics never stops the service from learning. If a part raises an
+    error, it is emptied and stays empty, and `failures` contains the reason by the name
+    of the part. Another version of oddsmith computes the part again.
     """
 
     scale: RewardScale = field(default_factory=lambda: RewardScale(0.0, 1.0))
@@ -82,7 +83,8 @@ class Sums:
         return cls(scale, NamedArms(arms), differences=differences, guards=guards)
 
     def is_of(self, about: Mapping[str, Any]) -> bool:
-        """Return whether the metrics are the declared ones."""
+        """Return whether the metrics of these statistics are the metrics that are
+        declared now."""
         declared = Sums.of(about).differences.metrics
         return self.differences.metrics == declared
 
@@ -92,7 +94,7 @@ class Sums:
         return replace(self, **parts, failures=dict(self.failures))
 
     def take(self, step: Step) -> None:
-        """Add the next step of a fold."""
+        """Add the next step of the log."""
         item = step.item
         if isinstance(item, Count):
             self._count(item, step.drawn)
@@ -124,7 +126,8 @@ class Sums:
     def note_update(
         self, count: Count, decision: Decision, policy: Policy, state: State
     ) -> None:
-        """Add the weights after a reward, and the predictions for it."""
+        """Add the weights of the experts after a reward, and the experts' predictions
+        for it."""
         inner = gts_inside(policy)
         if inner is None:
             return
@@ -181,7 +184,7 @@ class Sums:
     def _fold(
         self, part: str, position: int, fold: Callable[..., None], *step: object
     ) -> None:
-        """Call `fold` with a step of a part, unless the part has failed."""
+        """Add a step to a part by calling `fold`, unless the part has failed."""
         if part in self.failures:
             return
         try:
@@ -192,7 +195,7 @@ class Sums:
             self._stop(part, f"{_reason(error)} at position {position}")
 
     def _stop(self, part: str, why: str) -> None:
-        """Empty a part that has failed."""
+        """Record that a part has failed, and empty it."""
         _log.error("statistics %s are not computed: %s", part, why)
         self.failures[part] = why
         empty = Sums(self.scale, NamedArms(self.named.arms))
@@ -243,8 +246,8 @@ class Sums:
     def from_json(cls, given: Mapping[str, Any] | None) -> "Sums | None":
         """Return the sums that `to_json` wrote.
 
-        None if there are none, if they have another form, or if a part failed in
-        another version.
+        Return None if there are none, if they have another format, or if a part failed
+        in another version.
         """
         if given is None or given.get("form") != FORM:
             return None

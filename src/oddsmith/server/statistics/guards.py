@@ -25,13 +25,13 @@ __all__ = ["EVERY_ARM", "Evidence", "Guards"]
 EVERY_ARM = ""
 """The key of the sums over all arms."""
 _BETS: Array = np.exp2(np.arange(-1.0, 6.0))
-_LARGEST = 0.9  # largest loss of a bet, as a share
+_LARGEST = 0.9  # largest loss of a bet, as a share of its capital
 _MOST_ARMS = 1_000
 
 
 class Evidence(NamedTuple):
-    """The evidence that the mean of a metric is beyond its limit, for one arm; `rank`
-    is the number of arms that came before it."""
+    """The evidence that the mean of a metric is beyond its limit, for one arm. `rank`
+    is the number of arms that had an amount before this arm."""
 
     metric: Metric
     arm: str
@@ -43,8 +43,8 @@ class Evidence(NamedTuple):
 
 @dataclass(slots=True)
 class _Sums:
-    """The sums of one arm: the logarithms of its bets, as integers, the sum of the
-    amounts and their number."""
+    """The sums of one arm: the logarithms of its bets as integers, the sum of the
+    amounts, and the number of amounts."""
 
     bets: Ints = field(default_factory=lambda: np.zeros(len(_BETS), np.int64))
     total: int = 0

@@ -10,13 +10,14 @@ from oddsmith.server.statistics.snapshot import pack_floats, unpack_floats
 __all__ = ["History", "MOST_NAMED", "Mark", "Point", "point_of"]
 
 _MOST = 200  # maximum number of points
-_MARKS = 100  # maximum number of marks for corrections, and again for other marks
+# maximum number of marks for corrections, and also maximum number of other marks
+_MARKS = 100
 MOST_NAMED = 50
 """Maximum number of experts that a point lists by name."""
 
 
 class Point(NamedTuple):
-    """The weights after all events up to a position.
+    """The weights of the experts after all events up to a position.
 
     The heaviest experts have names; `others` is the weight of the rest.
     """
@@ -42,7 +43,7 @@ class Mark(NamedTuple):
 
 
 def point_of(position: int, time: float, weights: Mapping[str, float]) -> Point:
-    """Return the point of these weights.
+    """Return a point with these weights, in which the heaviest experts are named.
 
     >>> point_of(7, 0.0, {"a": 0.75, "b": 0.25})
     Point(position=7, time=0.0, weights={'a': 0.75, 'b': 0.25}, others=None)
@@ -57,10 +58,11 @@ def point_of(position: int, time: float, weights: Mapping[str, float]) -> Point:
 
 @dataclass(slots=True)
 class History:
-    """Points after every `stride`-th reward, at most 200.
+    """The history of weights, with a point after every `stride`-th reward and at most
+    200 points.
 
-    At 200 points every other one is dropped, and the stride doubles. `counted` is the
-    number of rewards, `last` the time of the last one.
+    When there are 200 points, every second one is dropped and the stride doubles.
+    `counted` is the number of rewards, and `last` is the time of the last reward.
     """
 
     points: list[Point] = field(default_factory=list)
@@ -87,7 +89,8 @@ class History:
             self.stride *= 2
 
     def mark(self, mark: Mark) -> None:
-        """Add a mark; the last 100 corrections and the last 100 other marks stay."""
+        """Add a mark. Only the last 100 corrections and the last 100 other marks are
+        stored."""
         is_correction = mark.kind == "correction"
         alike = [
             one for one in self.marks if (one.kind == "correction") == is_correction
@@ -99,7 +102,8 @@ class History:
     def to_json(self) -> dict[str, Any]:
         """Return the history as a snapshot contains it.
 
-        `weights` is the table of points by names; -1 is an expert without a weight.
+        `weights` is a table with a row for each point and a column for each name; -1
+        means that the expert has no weight.
         """
         names: dict[str, None] = {}
         for point in self.points:

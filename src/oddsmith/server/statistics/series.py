@@ -1,4 +1,5 @@
-"""Series: sums by time. A reward counts in the bucket of its decision.
+"""Series: counts and rewards by time. A reward counts in the time bucket of its
+decision.
 
 A decision is added to a bucket of 10 seconds. These buckets are stored for an hour.
 Older ones are added to buckets of 5 minutes, which are stored for a day, and to the
@@ -43,10 +44,11 @@ class ArmDraw(NamedTuple):
 
 @dataclass(slots=True)
 class ArmRow:
-    """Sums over the decisions of one arm that were made at position `since` or later.
+    """Sums over the decisions of one arm, from the position `since` on.
 
-    `odds` sums its propensities over all decisions, whether or not they drew the arm.
-    `weighted` sums reward / propensity, and `squares` sums (reward / propensity)².
+    `odds` is the sum of the arm's propensities over all decisions, including decisions
+    that drew another arm. `weighted` is the sum of reward / propensity, and `squares`
+    is the sum of (reward / propensity)².
     """
 
     since: int = 0
@@ -58,7 +60,7 @@ class ArmRow:
     squares: float = 0.0
 
     def sums(self) -> tuple[float, ...]:
-        """Return all fields but `since`, in order."""
+        """Return all fields except `since`, in order."""
         return (
             self.drawn,
             self.odds,
@@ -93,11 +95,12 @@ class ArmRow:
 
 @dataclass(slots=True)
 class Bucket:
-    """The number of decisions shown, of decisions that count, of decisions that
-    count by default, and the sum of rewards.
+    """The sums of one time bucket: the number of decisions, how many of them have a
+    reward or a default, how many have a default, and the sum of the rewards.
 
-    `looks` is the number of the selection at which its arms were named; `last` is the
-    position of its last decision. `others` contains the sums of arms without a row.
+    `looks` is the number of the selection that named the arms of the bucket, and `last`
+    is the position of the bucket's last decision. `others` contains the sums of arms
+    that have no row.
     """
 
     shown: float = 0.0
@@ -146,8 +149,8 @@ class Bucket:
     ) -> None:
         """Add the reward of a decision; `before` is the reward that it replaces.
 
-        `defaults` is 1 if the decision counts by its default from now on, and -1 if it
-        no longer does.
+        `defaults` is 1 if the decision counts with its default from now on, and -1 if a
+        reward replaces the default.
         """
         new = before is None
         gone = before or 0.0
@@ -201,7 +204,7 @@ class Bucket:
         return self.others
 
     def _name(self, named: NamedArms, position: int) -> None:
-        """Add rows for newly named arms, and remove those of arms that are no longer
+        """Add rows for newly named arms, and remove the rows of arms that are no longer
         named."""
         self.looks = named.looks
         new = [arm for arm in named.since if arm not in self.arms]
@@ -248,7 +251,8 @@ class Ring:
         self._shared = False
 
     def at(self, index: int) -> Bucket:
-        """Return the bucket of this number, new or copied, to write into."""
+        """Return the bucket of this number for changes. It is created if there is none,
+        and copied if it is shared."""
         if index in self._own:
             return self.buckets[index]
         if self._shared:
@@ -270,8 +274,8 @@ class Ring:
     def add(
         self, parts: Iterable[tuple[int, Bucket]], each: int, named: NamedArms
     ) -> None:
-        """Add finer buckets; `each` is the number of them in one bucket of this
-        ring."""
+        """Add finer buckets. `each` is the number of finer buckets in one bucket of
+        this ring."""
         for index, bucket in parts:
             self.at(index // each).add(bucket, named)
 
@@ -358,7 +362,8 @@ class Series:
         return _SECONDS * _HOUR, now.week.buckets
 
     def _places(self, index: int) -> list[tuple[Ring, int]]:
-        """Return the rings and numbers of the buckets that contain this one."""
+        """Return the rings and numbers of the buckets that contain a bucket of 10
+        seconds."""
         newest = self.newest or 0
         if index > newest - _HOUR:
             return [(self.hour, index)]
@@ -370,7 +375,7 @@ class Series:
         return places
 
     def _move_to(self, index: int, named: NamedArms) -> None:
-        """Make this the newest bucket, and add older ones to the coarser rings."""
+        """Start a new bucket, and move older buckets to the coarser rings."""
         self.newest = index
         self._widen(named)
         old = self.hour.pop_until(index - _HOUR)
@@ -380,7 +385,7 @@ class Series:
         self.week.pop_until(index // _HOUR - _WEEK)
 
     def _widen(self, named: NamedArms) -> None:
-        """Merge neighbours until all time has at most 200 buckets."""
+        """Merge neighbouring buckets until the whole log has at most 200 buckets."""
         newest = self.newest or 0
         oldest = self.oldest or 0
         while newest // self.each - oldest // self.each >= _ALL:
@@ -406,7 +411,7 @@ class Series:
 
 
 def _pack_buckets(buckets: Mapping[int, Bucket]) -> dict[str, Any]:
-    """Return buckets by number as JSON; each name of an arm is written once."""
+    """Return buckets by number as JSON. Each name of an arm is written only once."""
     places: dict[str, int] = {}
     facts: list[Any] = []
     sums: list[float] = []

@@ -1,4 +1,4 @@
-"""Numbers in snapshots: compressed arrays as text."""
+"""Write arrays of numbers as compressed text in snapshots, and read them."""
 
 import zlib
 from base64 import b64decode, b64encode
@@ -20,7 +20,7 @@ _MOST = 1 << 28  # maximum size of the sums in bytes
 
 
 def pack_floats(values: Iterable[float]) -> str:
-    """Return numbers as text, exactly."""
+    """Return numbers as text, without loss of precision."""
     return _pack(np.fromiter(values, dtype="<f8").tobytes())
 
 
@@ -49,7 +49,7 @@ def _pack(content: bytes) -> str:
 
 
 def _unpack(text: str) -> bytes:
-    """Return the bytes that were compressed; raise if there are too many."""
+    """Decompress a text; raise if the result has too many bytes."""
     reader = zlib.decompressobj()
     content = reader.decompress(b64decode(text), _MOST)
     if not reader.eof:

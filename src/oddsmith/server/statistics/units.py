@@ -1,4 +1,5 @@
-"""Units of a comparison: their groups and totals, in copies that share content."""
+"""The units of a comparison, with their groups and totals. Copies share content, so
+copying is fast."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -9,8 +10,9 @@ _LEAST_CHANGES = 256
 
 
 class Unit(NamedTuple):
-    """A unit in a group: the share of the control in its first decision, which was made
-    at position `made`, and the total of each metric, None if it has no amount."""
+    """A unit of a comparison: its group, the control's share at its first decision, the
+    position `made` of that decision, and the total of each metric (None if the unit has
+    no amount)."""
 
     group: int
     share: float
@@ -38,7 +40,8 @@ class Units:
     __slots__ = ("_changes", "_shared")
 
     def __init__(self) -> None:
-        self._shared: dict[str, Unit] = {}  # never changes in place
+        # this dict is never changed in place, because copies share it
+        self._shared: dict[str, Unit] = {}
         self._changes: dict[str, Unit] = {}
 
     def copy(self) -> "Units":

@@ -48,7 +48,8 @@ POLICY = "policy"
 
 
 class _Row(NamedTuple):
-    """A row of a target (an arm's if `is_arm`), with its weight and reward."""
+    """A row that is added to a target: its weight and reward. `is_arm` is true if the
+    target is an arm."""
 
     is_arm: bool
     name: str
@@ -157,7 +158,7 @@ class Target:
         return exp(min(700.0, log_e_value))
 
     def _numbers(self) -> tuple[Any, ...]:
-        """Return all fields but the bets, in order."""
+        """Return all fields except the bets, in order."""
         return (
             self.n,
             self.squares,
@@ -205,7 +206,7 @@ class Values:
         return replace(self, waiting=self.waiting.copy())
 
     def _own(self) -> None:
-        """Copy the targets, which another copy of this object shares."""
+        """Copy the targets if another copy of this object shares them."""
         self.plain = {name: target.copy() for name, target in self.plain.items()}
         self.arms = {name: target.copy() for name, target in self.arms.items()}
         self._is_own = True
@@ -284,8 +285,8 @@ class Values:
     def estimates(
         self, named: NamedArms, level: float, *, shadow: bool
     ) -> Iterator[Value]:
-        """Yield the value of each target: the policy in shadow mode only, and arms in
-        their order."""
+        """Yield the value of each target. The policy itself is a target only in shadow
+        mode. Arms are in their order."""
         now = self._current()
         yield now.plain[SERVED].value(SERVED, SERVED, level)
         if shadow:
@@ -390,9 +391,10 @@ class Values:
 
 
 def _policy_weight(drawn: Draw, p: float) -> float:
-    """Return the weight of the policy's own propensity over p.
+    """Return the policy's own propensity of the drawn arm divided by `p`.
 
-    1 if the policy drew the arm itself; 0 if its propensities were not recorded.
+    The result is 1 if the policy drew the arm itself, and 0 if its propensities were
+    not recorded.
     """
     if not drawn.shadow:
         return 1.0
