@@ -48,7 +48,7 @@ class Reported(NamedTuple):
 
     `sent` entries are in the log, and `waiting` entries are in the outbox. `refused`
     entries were rejected by the service, and `dropped` entries were removed because the
-    outbox was full; neither are in the log.
+    outbox was full; neither kind is in the log.
     """
 
     sent: int
