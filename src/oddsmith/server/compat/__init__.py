@@ -1,3 +1,4 @@
-"""APIs of other products, whose calls are translated to calls of our own API."""
+"""APIs that are compatible with other products. Their calls are translated to calls of
+our own API."""
 
 __all__: list[str] = []

@@ -1,5 +1,5 @@
-"""OFREP, the OpenFeature Remote Evaluation Protocol: sticky experiments are served as
-feature flags. See docs/howto/feature-flags.md."""
+"""OFREP, the OpenFeature Remote Evaluation Protocol. Sticky experiments are served as
+feature flags; see docs/howto/feature-flags.md."""
 
 import asyncio
 import json
@@ -37,17 +37,18 @@ __all__ = [
 
 
 class EvaluationRequest(msgspec.Struct):
-    """A request for flags. `targetingKey` in `context` is the unit; the rest is the
-    context of the decision."""
+    """A request for flags. `targetingKey` in `context` is the unit; the other fields
+    are the context of the decision."""
 
     context: dict[str, Any] | None = None
 
 
 class Evaluation(DoorAnswer):
-    """The value of a flag: the value of the drawn arm, which is its variant.
+    """The value of a flag. `value` is the value of the drawn arm, and `variant` is the
+    name of the arm.
 
-    `metadata` contains the id and propensity of the decision, and with `deferred=true`
-    whether it counts already.
+    `metadata` contains the id and the propensity of the decision and, with
+    `deferred=true`, whether the decision counts already.
     """
 
     key: str
@@ -99,8 +100,8 @@ async def evaluate(service: Service, visit: Visit) -> Evaluation:
 
 
 async def evaluate_all(service: Service, visit: Visit) -> Response:
-    """Evaluate all flags of the key, as deferred decisions; 304 if the caller has this
-    answer already."""
+    """Evaluate all flags that the key permits, as deferred decisions. Return status 304
+    if the caller already has this answer."""
     _unit_and_context(visit.message)
     flags: list[Experiment] = []
     for name, experiment in sorted(service.experiments.items()):
@@ -120,7 +121,8 @@ async def evaluate_all(service: Service, visit: Visit) -> Response:
 
 
 async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
-    """Return one of all flags, or its failure, which does not affect the others."""
+    """Return the value of one flag, or its failure, which does not affect other
+    flags."""
     try:
         return await _evaluation(experiment, visit, deferred=True)
     except DoorRefusal as error:
@@ -132,7 +134,7 @@ async def _entry(experiment: Experiment, visit: Visit) -> Evaluation | Failure:
 async def _evaluation(
     experiment: Experiment, visit: Visit, *, deferred: bool
 ) -> Evaluation:
-    """Return the value of a flag, when its decision is on disk."""
+    """Decide the value of a flag, and return it when the decision is on disk."""
     unit, context = _unit_and_context(visit.message)
     experiment.check_restored()
     entry = DecideEntry(context=context, unit=unit, deferred=deferred, odds=False)
@@ -162,7 +164,7 @@ async def _activate(experiment: Experiment, id: str, sender: str) -> None:
 
 
 async def _counts(experiment: Experiment, id: str) -> bool:
-    """Return whether a decision was not deferred, or is activated."""
+    """Return whether a decision counts: it was not deferred, or it was activated."""
     lines = await asyncio.to_thread(experiment.store.history, [id], EVERYTHING)
     if not any(line.deferred for line in lines):
         return True
@@ -238,7 +240,7 @@ _OWN = ("TARGETING_KEY_MISSING", "INVALID_CONTEXT")
 
 @dataclass(frozen=True)
 class Ofrep(Door):
-    """The API for OpenFeature clients; `flag` is the flag of a call."""
+    """The OFREP API for OpenFeature clients. `flag` is the name of a call's flag."""
 
     flag: str | None = None
 
@@ -250,7 +252,8 @@ class Ofrep(Door):
     def find(
         self, method: str, raw_path: str, query: bytes
     ) -> tuple[Route, dict[str, str]] | Response | None:
-        """Return the route of a path as it was sent, with the flag's `key`."""
+        """Return the route of a raw path, with the parameter `key`, which names the
+        flag."""
         if not raw_path.startswith(_ROOT):
             return None
         is_all = raw_path == _ALL

@@ -1,3 +1,3 @@
-"""Messages: requests and answers of the routes, as types."""
+"""Types of the messages (requests and answers) of the routes."""
 
 __all__: list[str] = []

@@ -29,7 +29,7 @@ class ActionGiven(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     calls of experts, freeze learning, change the holdout, bounds or exploration, or
     record a verdict.
 
-    `request_id` identifies the call: a repeat has no effect.
+    `request_id` identifies the call, so that repeating it has no effect.
     """
 
     action: ActionName

@@ -36,7 +36,7 @@ __all__ = [
     "SlotEntry",
 ]
 
-MOST = 1000  # entries of one batch
+MOST = 1000  # maximum number of entries in a batch
 _NAME = r"^[a-z0-9_-]{1,64}$"
 _TEXT = r"^[^\x00]*$"  # a body with a lone surrogate is not valid JSON
 PATTERNS = {_NAME: "1 to 64 of a-z, 0-9, _ and -", _TEXT: "a string without NUL"}
@@ -81,13 +81,15 @@ _AnyId = Annotated[
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A request body. `experiment` can be omitted if there is only one."""
+    """A request body. `experiment` can be omitted if the service has only one
+    experiment."""
 
     experiment: _Name | None = None
 
 
 class Query(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A query about an experiment, which can be omitted if there is only one."""
+    """A query about an experiment. `experiment` can be omitted if the service has only
+    one experiment."""
 
     experiment: _AnyName | None = None
 
@@ -101,8 +103,8 @@ class DecisionQuery(Query):
 
 
 class DecideEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One decision of a batch. `odds` is whether the answer contains the propensities
-    of all arms; by default, up to 100 arms."""
+    """One decision of a batch. `odds` decides whether the answer contains the
+    propensities of all arms; by default it does if there are at most 100 arms."""
 
     context: Any
     arms: _Offered = None
@@ -145,11 +147,11 @@ _Slots = Annotated[
 
 
 class Decide(DecideEntry):
-    """Draw an arm for a context. A repeated id gets the first answer; 409 if its arm is
-    not offered now.
+    """Draw an arm for a context. A repeated id gets the first answer, or status 409 if
+    the arm of the first answer is not offered now.
 
-    With `slots`, an arm is drawn for each of them, and all are written together; `id`
-    is then that of the slate.
+    With `slots`, an arm is drawn for each slot, and all decisions are written together;
+    `id` is then the id of the slate.
     """
 
     experiment: _Name | None = None
@@ -168,8 +170,8 @@ class DecideBatch(_Body):
     """Many decisions at once, answered in order; an entry that fails does not affect
     the others.
 
-    `arms` are the arms of entries without their own. The number of entries times arms
-    is at most 100,000.
+    `arms` applies to all entries that have no arms of their own. The number of entries
+    times arms is at most 100,000.
     """
 
     decisions: Annotated[list[DecideEntry], Meta(min_length=1, max_length=MOST)]
@@ -205,11 +207,12 @@ class RewardEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class RewardGiven(RewardEntry):
-    """The reward of a decision, in the units of [reward], and amounts of metrics. `key`
-    identifies one of several parts, of metrics or, with the rule "sum", of the reward.
+    """The reward of a decision, in the units of [reward], and amounts of metrics. If a
+    metric or, with the rule "sum", the reward has several parts, `key` identifies the
+    part.
 
-    A decision is identified by its `id`; that of a slot also by the `slate` and the
-    slot's name.
+    A decision is identified by its `id`. The decision of a slot can also be identified
+    by the `slate` and the slot's name.
     """
 
     experiment: _Name | None = None
@@ -249,7 +252,7 @@ class Activate(_Body):
 
 
 class RosterChange(_Body):
-    """Add an expert with a share of the weight, or retire one."""
+    """Add an expert with a share of the weight, or retire an expert."""
 
     expert: _Id
     change: Literal["added", "retired"]
@@ -270,12 +273,12 @@ class _DecisionFacts(msgspec.Struct, kw_only=True):
 
 
 class DecisionAnswer(_DecisionFacts, kw_only=True):
-    """A decision that is on disk. It adds to the event the position in the log.
+    """A decision that is on disk, with its position in the log.
 
-    `propensity` is that of the drawn arm; `odds` contains those of all arms, by default
-    only up to 100 arms. `seen` is the position in the log of the last event that the
-    state of this decision had learned. In shadow mode `would` is the arm that the
-    policy itself chose. Experts in `asleep` made no prediction.
+    `propensity` is the propensity of the drawn arm; `odds` contains the propensities of
+    all arms, by default if there are at most 100. `seen` is the position in the log of
+    the last event that the state of this decision had learned. In shadow mode `would`
+    is the arm that the policy itself chose. Experts in `asleep` made no prediction.
     """
 
     new: bool

@@ -28,8 +28,8 @@ __all__ = [
 
 
 class SeriesQuery(Query):
-    """A query for sums by time: buckets of 10 seconds for an hour, of 5 minutes for a
-    day, of an hour for a week, or at most 200 for all time."""
+    """A query for counts and rewards by time. Buckets have 10 seconds for an hour, 5
+    minutes for a day, and an hour for a week; there are at most 200 for all time."""
 
     range: Range = "day"
 
@@ -57,7 +57,8 @@ class SeriesAnswer(msgspec.Struct):
 
     A decision and its reward are in the bucket of the decision. `rewards` is the number
     of decisions that count, `defaults` the number of those that count with the default.
-    `arms` are the twenty most drawn ones, `others` all other arms, if there are any.
+    `arms` contains the twenty arms that were drawn most often, and `others` all other
+    arms together, if there are any.
     """
 
     experiment: str
@@ -107,8 +108,9 @@ class ResultsAnswer(msgspec.Struct):
     """The policy compared with the control in each metric (`metrics`), and each arm
     with the control (`arms`).
 
-    Intervals are anytime-valid. Those of `metrics` hold simultaneously at `level`, and
-    so do those of `arms`. Without a control both are empty.
+    Intervals are anytime-valid. All intervals in `metrics` hold simultaneously at
+    `level`, and all intervals in `arms` hold simultaneously at `level`. Without a
+    control both lists are empty.
     """
 
     experiment: str

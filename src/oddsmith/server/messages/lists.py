@@ -24,10 +24,11 @@ _POSITION = 2**63 - 1  # largest position that a database can store
 
 
 class DecisionsQuery(Query):
-    """A page of decisions, newest first: at most `limit` before a position.
+    """A query for a page of at most `limit` decisions before a position, newest first.
 
-    `arm` selects decisions of one arm, `reward` decisions with or without a reward (a
-    default is one). At most 5,000 decisions are searched per page.
+    `arm` selects decisions that drew one arm. `reward` selects decisions with or
+    without a reward; a default counts as a reward. At most 5,000 decisions are searched
+    per page.
     """
 
     before: Annotated[int, Meta(ge=0, le=_POSITION)] = _POSITION

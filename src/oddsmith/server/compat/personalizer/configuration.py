@@ -1,5 +1,5 @@
-"""The configuration of the service. A change is written to the log, and overrides the
-policy file from then on.
+"""The configuration of the service in Personalizer's format. A change is written to the
+log, and overrides the policy file from then on.
 
 Reward wait time, default reward, learning mode and log retention have effects. How
 rewards are aggregated is part of the store, and exploration is part of the policy, so
@@ -109,11 +109,12 @@ def _parts(seconds: float) -> tuple[int, int, int, float]:
     return days, hours, minutes, rest
 
 
-_FOR_EVER = 36_500 * 86_400.0  # seconds; stands for a wait without end
+_FOR_EVER = 36_500 * 86_400.0  # number of seconds that means an unlimited wait
 _DAY = 86_400.0
 _EXPORT = 300.0
 _OPTIMIZATION = 28 * _DAY
-_FIRST_OPTIONAL = ("logMirrorEnabled", "logMirrorSasUri")  # optional since version 1.0
+# fields that are optional since version 1.0
+_FIRST_OPTIONAL = ("logMirrorEnabled", "logMirrorSasUri")
 _OURS = (
     "rewardWaitTime",
     "defaultReward",
@@ -127,7 +128,7 @@ _CONSTANT = {
     "rewardAggregation": "the store's",
     "explorationPercentage": "the policy's: change it in a new policy file",
 }
-"""Fields that must not change, and what defines them."""
+"""Fields that must not change, with a description of what defines each of them."""
 _DURATIONS = ("rewardWaitTime", "modelExportFrequency", "autoOptimizationFrequency")
 
 

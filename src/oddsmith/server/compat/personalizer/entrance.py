@@ -1,4 +1,5 @@
-"""Personalizer: paths, keys and errors in the format of Azure AI Personalizer."""
+"""Personalizer: read paths and keys, and write errors, in the formats of Azure AI
+Personalizer."""
 
 import json
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -141,8 +142,8 @@ class Personalizer(Door):
         "message"}}`.
 
         A busy service answers 429, because old JavaScript clients retry a 503 for two
-        minutes, and give up at once after a 429. Conflicts and invalid values are a
-        400.
+        minutes, and give up at once after a 429. Conflicts and invalid values have
+        status 400.
         """
         status = refusal.status
         code = _CODES.get(refusal.code, refusal.code)

@@ -1,11 +1,11 @@
-"""Estimates of policies over a log, in the format of Personalizer's evaluations: sums
-by time, a value and its interval.
+"""Estimate the values of policies from a log, in the format of Personalizer's
+evaluations: sums by time, and a value with an interval.
 
 With w = π(a)/p(a) of the drawn action and r its reward in the caller's units, a summary
 contains Σ w r, the number of events, Σ w and Σ (w r)². The average reward is Σ w r / Σ
 w (`snips`), which changes its units like the rewards do. `confidenceInterval` is the
 distance from the average to the farther end of the interval of `oddsmith evaluate`. If
-that interval is refused, so is the average.
+the interval cannot be computed, there is no average, either.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +39,8 @@ _WINDOWS = {
     2_592_000: "P30D",
     31_536_000: "P365D",
 }
-_MOST_WINDOWS = 40  # limited because a result is stored as one event of the log
+# maximum number of time windows; a result is stored as one event of the log
+_MOST_WINDOWS = 40
 _SOURCES = {"Online": "served", "Baseline": "first", "Random": "uniform"}
 _BY_LOG: dict[str, Callable[[Log], Array]] = {
     "uniform": uniform_target,
@@ -53,7 +54,8 @@ _UNKNOWN = (
 
 
 class Candidate(NamedTuple):
-    """A policy of an evaluation: its name, and the arguments that define it."""
+    """A policy that an evaluation compares: its name, and the arguments that define
+    it."""
 
     name: str
     arguments: str
@@ -62,8 +64,8 @@ class Candidate(NamedTuple):
 def policy_results(
     log: Log, custom: Sequence[Candidate], scale: RewardScale
 ) -> list[dict[str, Any]]:
-    """Return the results of the served policy, of the caller's own order, of uniform
-    draws, and of the custom policies."""
+    """Return the results of the served policy, of the caller's default action, of
+    uniform random draws, and of the custom policies."""
     seconds = window_of(log)
     results: list[dict[str, Any]] = []
     for source, arguments in _SOURCES.items():
@@ -134,8 +136,8 @@ def _odds(log: Log, arguments: str) -> Array | None:
 
 
 def _summary(log: Log, odds: Array | None, scale: RewardScale) -> dict[str, Any]:
-    """Return the sums of some rows, and the value with its interval. If the value
-    cannot be estimated, it is null, with the reason in `refused`."""
+    """Return the sums over some rows, and the value with its interval. If the value
+    cannot be estimated, it is null, and `refused` contains the reason."""
     n_rewards = int((~np.isnan(log.reward)).sum())
     sums: dict[str, Any] = {"ipsEstimatorDenominator": n_rewards}
     try:

@@ -1,7 +1,8 @@
-"""The process of an evaluation: it reads a request as JSON from standard input, and
-writes the answer to standard output.
+"""Program that computes an evaluation. It reads a request as JSON from standard input,
+and writes the answer to standard output.
 
-It reads the store itself, and has a low priority, so that it does not delay decisions.
+The program opens the store itself, and runs with low priority, so that it does not
+delay decisions.
 """
 
 import json
@@ -27,9 +28,10 @@ from oddsmith.server.store.protocol import Reading
 __all__ = ["CELLS", "answer", "log_between", "main"]
 
 CELLS = 5_000_000
-"""Maximum of decisions times actions in one evaluation; a matrix of this size takes 40
-MB."""
-# nice value: a tenth of the CPU share of the service if both need the same core
+"""Maximum number of decisions times number of actions in one evaluation. A matrix of
+this size takes 40 MB."""
+# nice value; if both need the same core, the program gets a tenth of the service's CPU
+# time
 _NICE = 10
 _UNUSED = (
     "context",

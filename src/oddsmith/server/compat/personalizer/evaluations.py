@@ -1,9 +1,10 @@
 """Evaluations: requests to estimate policies from the log. Requests and answers are
 stored in the log, for replicas and restarts.
 
-A request, its answer and its deletion are changes of settings, named by the
-evaluation's id. A request without an answer is pending. The process that received it
-computes the answer; after a restart, the first process that reads it does.
+A request, its answer and its deletion are stored as changes of a setting that is named
+by the evaluation's id. A request without an answer is pending. The process that
+received the request computes the answer; after a restart, the first process that reads
+the request computes it.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ QUESTION = "personalizer evaluation"
 ANSWER = "personalizer evaluation result"
 DELETED = "personalizer evaluation deleted"
 MOST_EVALUATIONS = 100
-_SECONDS = 900.0  # time limit of an evaluation
+_SECONDS = 900.0  # time limit of an evaluation in seconds
 _UNDER_WAY = 10
 _OWN = ("Online", "Baseline", "Random")
 _log = logging.getLogger(__name__)
@@ -60,13 +61,14 @@ class _Evaluation(NamedTuple):
 
 
 async def create_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Write a request, and start to compute its answer. A repeated HTTP request, by its
-    id, creates no second evaluation."""
+    """Write a request to the log, and start to compute its answer. An HTTP request that
+    is repeated with the same id creates no second evaluation."""
     return await _create(experiment, visit, request_id(visit) or str(uuid4()))
 
 
 async def put_evaluation(experiment: Experiment, visit: Visit) -> Response:
-    """Write a request under the caller's id; repeating it changes nothing."""
+    """Write a request with the caller's id to the log. Repeating the call changes
+    nothing."""
     id = checked_id("id of an evaluation", visit.parameters["id"])
     return await _create(experiment, visit, id)
 

@@ -1,4 +1,4 @@
-"""Reward and activation of an event."""
+"""Calls for the reward and the activation of an event."""
 
 from uuid import uuid4
 
@@ -36,8 +36,8 @@ async def activate(experiment: Experiment, visit: Visit) -> Response:
 
 
 def part_key(experiment: Experiment, visit: Visit) -> str:
-    """Return the key of a part of a summed reward: the id of the request, so that a
-    repeated request counts once."""
+    """Return the key of one part of a summed reward. It is the id of the HTTP request,
+    so that a repeated request counts once."""
     if experiment.settings.rule != "sum":
         return ""
     return request_id(visit) or uuid4().hex

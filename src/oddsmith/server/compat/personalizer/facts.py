@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PAGE = 1000
-_NEVER = 0.0  # time fields of a model that has learned nothing
+_NEVER = 0.0  # time that is reported for a model that has learned nothing
 
 
 async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
@@ -45,8 +45,8 @@ async def policy(experiment: Experiment, _: Visit) -> dict[str, str]:
 
 
 async def delete_policy(experiment: Experiment, visit: Visit) -> dict[str, str]:
-    """Return the policy, which does not change, because the default policy is that of
-    the policy file."""
+    """Return the policy without a change, because the policy file already defines the
+    default policy."""
     return await policy(experiment, visit)
 
 
@@ -104,7 +104,7 @@ async def log_properties(experiment: Experiment, _: Visit) -> dict[str, Any]:
 
 async def delete_logs(experiment: Experiment, _: Visit) -> Response:
     """Erase the contexts of all decisions whose window is closed. The policy still
-    needs those of open windows.
+    needs the contexts of decisions with an open window.
 
     If the window has no end, all contexts are erased.
     """

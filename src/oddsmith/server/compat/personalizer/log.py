@@ -1,11 +1,11 @@
-"""Logs of Azure AI Personalizer, read line by line: each line is an event, or is
-reported with the reason why it is not.
+"""Read logs of Azure AI Personalizer line by line. Each line yields events, or a report
+of why the line is not an event.
 
 A log is dsjson by tags (`logs/dsjson.py`), possibly several years of it from many
 versions of a service. A broken line must not affect the others, and every line that is
-not an event is reported. Rewards outside the scale mean that the scale is wrong, not
-that the line is broken. Skipping them would drop the failures from the history, so they
-raise an error.
+not an event is reported. A reward outside the scale raises an error, because then the
+scale is wrong and not the line. Skipping such lines would remove the failures from the
+history.
 """
 
 import json
@@ -47,7 +47,7 @@ UNREAD: dict[UnreadKind, str] = {
     "skipped": "that must not be learned from (_skipLearn)",
     "empty": "empty",
 }
-"""Reasons why a line is not an event, in words."""
+"""Descriptions of the reasons why a line is not an event."""
 
 _LONGEST = 2**24  # maximum bytes per line; 50 actions with 40 features take about 50 kB
 
@@ -90,7 +90,7 @@ class Unread(NamedTuple):
 
 
 class RewardsOutside(InvalidInput):
-    """Rewards are outside the scale; `units` is a scale that contains them."""
+    """Error: rewards are outside the scale. `units` is a scale that contains them."""
 
     def __init__(self, sentence: str, units: RewardScale) -> None:
         self.units = units
@@ -193,7 +193,8 @@ def _events_of_line(
 
 
 def _rewards_outside(content: bytes, scale: RewardScale) -> list[float]:
-    """Return the rewards outside the scale, if the line is an event."""
+    """Return the rewards of a line that are outside the scale; empty if the line is not
+    an event."""
     try:
         event = _object(content)
         outcomes = event.get("_outcomes")
@@ -212,7 +213,7 @@ def _is_within(part: object, scale: RewardScale) -> bool:
 
 
 def _outside(decisions: list[dict[str, Any]], scale: RewardScale) -> list[float]:
-    """Return the rewards outside the scale."""
+    """Return the rewards of these decisions that are outside the scale."""
     rewards = [decision["reward"] for decision in decisions]
     return [
         reward
@@ -226,8 +227,8 @@ def _reward_rule(value: float, scale: RewardScale) -> str:
 
 
 def _units(low: float, high: float) -> RewardScale:
-    """Return Personalizer's own scale if it contains these rewards, otherwise one that
-    does."""
+    """Return Personalizer's own scale of rewards if it contains these rewards,
+    otherwise a scale that contains them."""
     if low < -1 or high > 1:
         return RewardScale(low, high)
     return RewardScale(-1.0, 1.0)
@@ -399,5 +400,5 @@ class _Ids:
         return str(earlier)
 
     def close(self) -> None:
-        """Delete the file."""
+        """Close the database and delete its file."""
         self._connection.close()

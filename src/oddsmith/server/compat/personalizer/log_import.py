@@ -27,7 +27,8 @@ from oddsmith.server.compat.personalizer.log import (
 __all__ = ["ImportReport", "by_line", "log_of_events", "to_parquet"]
 
 _ROWS = 1000  # decisions in memory at a time; each may have 50 arms with 40 features
-_NAMED = 1000  # line numbers in the report; a complete list goes into a file
+# maximum number of lines that the report lists; a file contains the complete list
+_NAMED = 1000
 _COUNTED: tuple[UnreadKind, ...] = ("empty", "skipped")
 """Kinds of lines that are counted but not listed in the text."""
 _COLUMNS = {
@@ -41,20 +42,21 @@ _COLUMNS = {
     "slate": "slate",
     "slot": "slot",
 }
-"""Columns of a log, with the fields of events that they are filled from."""
+"""Columns of a log, with the field of events that each column is filled from."""
 _COUNTS = ("lines", "read", "decisions", "rewarded", "known", "unlearnt", "dropped")
 
 
 @dataclass
 class ImportReport:
-    """Counts of the lines of a log.
+    """Counts of the lines of an imported log.
 
-    `read` events have one or several `decisions`, one per slot; `rewarded` decisions
-    have a reward. `known` events were in the store before. `unlearnt` rewards are in
-    the store, but the policy rejected them. `dropped` is the number of events from a
-    log that was sampled; the share of dropped events is between `least` and `most`.
-    `unread` counts the lines that are not events, by kind, and `named` contains the
-    first of them; each of them is also written to `sink` as a line of JSON.
+    `read` is the number of events, and `decisions` the number of their decisions, one
+    per slot. `rewarded` decisions have a reward. `known` events were in the store
+    before. `unlearnt` rewards are in the store, but the policy refused to learn from
+    them. `dropped` is the number of events from a log that was sampled; the share of
+    dropped events is between `least` and `most`. `unread` counts the lines that are not
+    events, by kind, and `named` contains the first of them; each of them is also
+    written to `sink` as a line of JSON.
     """
 
     lines: int = 0
@@ -73,8 +75,8 @@ class ImportReport:
     def events(
         self, found: Iterable[PersonalizerEvent | Unread]
     ) -> Iterator[PersonalizerEvent]:
-        """Yield the events among the lines, the slots of each one after the other, and
-        count everything."""
+        """Yield the events among the lines, and count all lines. The slots of an event
+        follow each other."""
         for one in progress(found, None, "lines"):
             if isinstance(one, Unread):
                 self.lines += 1
@@ -102,7 +104,7 @@ class ImportReport:
     def refuse(
         self, slots: Sequence[PersonalizerEvent], why: str, kind: UnreadKind = "broken"
     ) -> None:
-        """Report an event that was read and not imported, with all its slots."""
+        """Report that an event was read but not imported, with all its slots."""
         first = slots[0]
         self.read -= 1
         self.decisions -= len(slots)
@@ -207,7 +209,7 @@ def _keeps_rules(line: list[PersonalizerEvent], report: ImportReport) -> bool:
 
 
 def log_of_events(events: list[PersonalizerEvent]) -> Log:
-    """Return the log of some events. The columns are the same for any events."""
+    """Return some events as a log. The columns do not depend on the events."""
     rewards = [np.nan if one.reward is None else one.reward for one in events]
     columns: dict[str, Any] = {
         "arm": np.array([one.arm for one in events], dtype=np.int64),

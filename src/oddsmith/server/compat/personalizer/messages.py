@@ -1,4 +1,4 @@
-"""The messages of evaluations as types; unknown fields are ignored."""
+"""Types of the messages of Personalizer's API. Unknown fields are ignored."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -38,7 +38,7 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class PolicyContract(msgspec.Struct):
-    """A policy by its name, and its arguments."""
+    """The name of a policy, and its arguments."""
 
     name: Name
     arguments: Annotated[str, Meta(max_length=1024)]
@@ -62,7 +62,8 @@ class ApplyContract(msgspec.Struct, rename="camel"):
 
 
 MOST_ACTIONS = 50
-Id: TypeAlias = str | int | float  # some clients send numbers
+# ids may be numbers, because some clients send numbers
+Id: TypeAlias = str | int | float
 Features: TypeAlias = list[dict[str, Any]]
 
 

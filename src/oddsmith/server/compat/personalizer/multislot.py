@@ -1,4 +1,5 @@
-"""Multi-slot calls: slates, rewards by slot, and the activation of all slots."""
+"""Multi-slot calls: rank actions for several slots, write rewards of slots, and
+activate all slots."""
 
 from collections.abc import Sequence
 
@@ -34,7 +35,7 @@ __all__ = ["activate_slots", "rank_slots", "reward_slots"]
 
 
 async def rank_slots(experiment: Experiment, visit: Visit) -> MultiSlotAnswer:
-    """Draw an action for each slot; no action is in two slots."""
+    """Draw an action for each slot. No action is drawn for two slots."""
     request: MultiSlotRequest = visit.message
     arms = offer_of(request.actions)
     if len(request.slots) > len(arms):
@@ -65,8 +66,8 @@ async def rank_slots(experiment: Experiment, visit: Visit) -> MultiSlotAnswer:
 
 
 async def reward_slots(experiment: Experiment, visit: Visit) -> Response:
-    """Write rewards of some slots. Others may follow, and slots without a reward get
-    the default."""
+    """Write rewards of some slots. Rewards of other slots may follow, and slots without
+    a reward get the default."""
     message: MultiSlotRewards = visit.message
     low = experiment.scale.low
     high = experiment.scale.high

@@ -1,5 +1,5 @@
-"""Rank calls: features as one flat dict of strings and numbers, the decision, and the
-ranking."""
+"""Rank calls: convert features to one flat dict of strings and numbers, make the
+decision, and return the ranking."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -28,7 +28,8 @@ _PLAIN = frozenset((str, int, float, bool, _NONE))
 def flat_features(
     objects: list[dict[str, Any]], where: str, *, needed: bool = False
 ) -> dict[str, Any]:
-    """Return the features as one flat dict, as `flat` makes it; errors name `where`.
+    """Return the features as one flat dict, in the format of `flat`. Error messages
+    contain `where`.
 
     Names must not be empty, and lists must contain only numbers. If features are
     `needed`, at least one must not be null.
@@ -40,7 +41,8 @@ def flat_features(
     record: dict[str, Any] = {}
     n_fields = 0
     kinds: set[type] = set()
-    for one in objects:  # usually a single object of strings and numbers
+    # fast path for the usual case: a single object of strings and numbers
+    for one in objects:
         n_fields += len(one)
         kinds.update(map(type, one.values()))
         record = record | one if record else one
@@ -82,7 +84,7 @@ def _check_numbers(name: str, values: list[object], where: str) -> None:
 
 
 async def rank(experiment: Experiment, visit: Visit) -> RankAnswer:
-    """Return the ranking of a decision, when it is on disk."""
+    """Make a decision, and return its ranking when the decision is on disk."""
     request: RankRequest = visit.message
     arms = offer_of(request.actions)
     excluded = {text_of(one) for one in request.excluded_actions or ()}
@@ -152,8 +154,8 @@ def ranking_of(
     excluded: Collection[str],
     drawn: str,
 ) -> list[RankEntry]:
-    """Return the ranking: the drawn action first, then the others by propensity.
-    Excluded actions stay at their places, with probability 0.
+    """Return the ranking: the drawn action comes first, then the other actions by
+    decreasing propensity. Excluded actions stay at their places, with probability 0.
 
     >>> odds = {"a": 0.0, "b": 0.7, "c": 0.1, "d": 0.2}
     >>> [one.id for one in ranking_of(odds, "abcd", {"a"}, "c")]

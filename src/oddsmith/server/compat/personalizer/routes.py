@@ -1,5 +1,5 @@
-"""The routes of Personalizer's API, with the version that introduced them and the code
-of their errors.
+"""The routes of Personalizer's API. Each has the version that introduced it and a code
+for errors.
 
 A new route is one entry here and one function, which takes the experiment and a
 `Visit`.
@@ -27,8 +27,8 @@ VERSIONS = (
     "v1.1-preview.3",
     "2022-09-01-preview",
 )
-"""The versions in order. The last one is a parameter of the query; the others are part
-of the path."""
+"""The API versions, in order. The last version is a parameter of the query; earlier
+versions are part of the path."""
 
 _DECIDE: frozenset[Scope] = frozenset({"decide"})
 _REWARD: frozenset[Scope] = frozenset({"reward"})

@@ -1,5 +1,5 @@
-"""Import the history of another service into a store. Its decisions are recorded as
-those of an incumbent, with the incumbent's propensities, and our policy learns from
+"""Import the history of another service into a store. Its decisions are recorded as an
+incumbent's decisions, with the incumbent's propensities, and our policy learns from
 them.
 
 Events are written in groups. For each event the policy draws an arm with its current
@@ -42,9 +42,10 @@ from oddsmith.server.store.protocol import Line, decision_line
 __all__ = ["GROUP", "SENDER", "to_store"]
 
 GROUP = 50
-"""Number of events that are decided with the same state and written with one commit."""
+"""Number of events in a group. A group is decided with the same state and written with
+one commit."""
 SENDER = "import"
-"""The sender of imported events."""
+"""The name that imported events have as sender."""
 
 
 def to_store(
@@ -74,7 +75,8 @@ _Slots: TypeAlias = Sequence[PersonalizerEvent]
 
 
 class _Importer:
-    """A store, the state after its events, and the report."""
+    """An import in progress: the store, the state after the store's events, and the
+    report."""
 
     def __init__(self, setup: ExperimentSetup, report: ImportReport) -> None:
         self._setup = setup
@@ -124,8 +126,8 @@ class _Importer:
             self._append(rewards)
 
     def write(self, group: Sequence[_Slots]) -> None:
-        """Decide some events, write them and learn from them. Each event is written
-        with all its slots or not at all."""
+        """Make our policy's draws for some events, write the events to the store, and
+        learn from them. Each event is written with all its slots or not at all."""
         now = now_of(self._folded, self._arms)
         decisions: list[Event] = []
         rewards: list[Event] = []
@@ -171,8 +173,8 @@ class _Importer:
             save_snapshot(self._store, self._folded, time.time())
 
     def _decide(self, now: Now, one: PersonalizerEvent) -> DecisionMade:
-        """Return the event of a decision: the incumbent's arm and propensities, and the
-        policy's own draw."""
+        """Return the event of a decision, with the incumbent's arm and propensities and
+        the policy's own draw."""
         check_json(one.context)
         check_json(one.features, "arms")
         eligible = None
@@ -227,7 +229,7 @@ def _policy_odds(now: Now, call: Call, step: int) -> tuple[Odds, Array | None]:
 
 
 def _reward(one: PersonalizerEvent) -> Reward:
-    """Return the event of a known reward."""
+    """Return the event of a decision's reward, which must be known."""
     return Reward(one.id, one.reward or 0.0, one.time.timestamp(), sender=SENDER)
 
 

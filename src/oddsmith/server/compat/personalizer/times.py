@@ -1,4 +1,4 @@
-"""Times as Personalizer's clients read and write them: ISO 8601, in UTC."""
+"""Convert times to and from the format of Personalizer's clients: ISO 8601, in UTC."""
 
 from datetime import UTC, datetime
 
