@@ -198,7 +198,7 @@ def test_predictions_and_places_as_contexts() -> None:
         lambda: weighed(given),
         [{"old": 0.2}] * 4,
         [{"old": 0.2}] * 4,
-        "got a dict: give a row of numbers for each",
+        "got a dict: pass a row of numbers for each",
     )
     table = od.TableExperts(np.stack([said, said[::-1]]))
     for places in (

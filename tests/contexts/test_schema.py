@@ -163,11 +163,11 @@ def test_what_is_no_useful_number_is_missing(value: Any) -> None:
         ),
         (
             lambda: Schema(categories=("a",), values={"a": [1, 1.0]}),
-            "values of 'a' must be distinct",
+            "values of 'a' must be at least one, all distinct",
         ),
         (
             lambda: Schema(categories=("a",), values={"a": ["x", None]}),
-            "values of 'a' must be distinct.*none missing",
+            "values of 'a' must be at least one, all distinct and none missing",
         ),
         (
             lambda: Schema(categories=("a",), values={"a": [["x"]]}),

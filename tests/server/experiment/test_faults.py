@@ -107,7 +107,7 @@ def test_it_ends_in_order_on_a_full_disk(tmp_path: Path, caplog: Any) -> None:
             served.reward(f"d{i}", i % 2)
         state = bits(served.state())
         fill_up(served, pages=0)
-    assert "experiment news keeps no snapshot" in caplog.text
+    assert "experiment news could not store a snapshot" in caplog.text
     with here(file) as again:  # the lock was given back, and the log is enough
         assert bits(again.state()) == state
 
