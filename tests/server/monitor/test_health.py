@@ -155,7 +155,7 @@ def test_promises_are_the_bounds_of_the_theory() -> None:
     assert later.exploration_paid == pytest.approx(
         float(np.sum(tuned.gamma_at(np.arange(1, 1_000_001))))
     )
-    assert "says nothing" in promise(gts, ["x", "y", "z"], 10).sentence
+    assert "of no use yet" in promise(gts, ["x", "y", "z"], 10).sentence
     assert "from the first decision on" in promise(gts, ["x"], 0).sentence
 
 
@@ -184,7 +184,7 @@ def test_hedged_promises_its_own_bound(arms: Any, choices: int) -> None:
     )
     assert "no expert need be right" in found.sentence
     assert f"{found.bound:,.4g} more" in found.sentence
-    assert "says nothing" in promise(policy, arms, 3).sentence
+    assert "of no use yet" in promise(policy, arms, 3).sentence
     assert "from the first decision on" in promise(policy, arms, 0).sentence
     learning: Any = od.hedged(od.auto(["a", "b"], size="small").experts)
     # to what they said in these decisions
