@@ -80,6 +80,10 @@ CODES: dict[str, list[tuple[list[str], int]]] = {
     ],
     "upgrade": [(["news.sqlite"], 0), (["gone.sqlite"], 2)],
     "history": [(["news.sqlite", "d0"], 0), (["news.sqlite", "nothing"], 2)],
+    "action": [
+        (["news.sqlite", "pause", "--reason", "a test"], 0),
+        (["news.sqlite", "pause"], 2),
+    ],
     "doctor": [(["news.sqlite"], 0), (["--jsn"], 2), (["text.sqlite"], 3)],
 }
 
