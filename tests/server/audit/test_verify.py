@@ -305,7 +305,7 @@ def test_places_are_files_of_the_right_experiment(tmp_path: Path) -> None:
     open_reader(str(tmp_path / "s"), "news").close()
     with pytest.raises(
         od.InvalidInput,
-        match="must be the store of experiment 'other'; it is of 'news'",
+        match="must be the store of experiment 'other'; it belongs to 'news'",
     ):
         open_reader(str(tmp_path / "s"), "other")
     with pytest.raises(od.InvalidInput, match=r"an address that starts with redis://$"):

@@ -103,7 +103,7 @@ WRONG = {
     "reward_rule = 'sum'\n": (
         r"service.window_s must be given with reward_rule = \"sum\""
     ),
-    "default_reward = 0.5\n": "service.default_reward must stand beside window_s",
+    "default_reward = 0.5\n": "service.default_reward must be given together with",
     "window_s = 0\n": "service.window_s must be",
     "window = 3\n": r"service.window is not a key; did you mean window_s\?",
     "sticky = 1\n": "service.sticky must be true or false",

@@ -151,10 +151,10 @@ def test_commands_of_keys_that_end(said: Any, monkeypatch: Any) -> None:
         (("--expires-in", "99999999w"), "up to 36500d"),
         (("--expires-on", "tomorrow"), "expires-on must be a day like 2027-01-31"),
         (("--expires-on", "2020-01-01"), "expires must be in the future"),
-        (("--rate", "fast"), "rate must be a number above 0 of calls by /s, /m or /h"),
-        (("--rate", "0/s"), "rate must be a number above 0"),
+        (("--rate", "fast"), "rate must be a positive number of calls per second"),
+        (("--rate", "0/s"), "rate must be a positive number of calls"),
         (("--rate", "1/s", "--burst", "0"), "burst must be 1 to"),
-        (("--burst", "3"), "burst must stand beside rate"),
+        (("--burst", "3"), "burst needs a rate"),
         (("--expires-in", "1d", "--expires-on", "2030-01-01"), "not allowed with"),
     ):
         assert why in said("create", "x", "--scope", "read", *words, code=2)

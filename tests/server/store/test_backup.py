@@ -288,8 +288,8 @@ def test_a_backup_is_not_written_to(tmp_path: Path) -> None:
     with pytest.raises(
         BadFile,
         match=(
-            "is a backup, which is never written to: oddsmith restore makes a store of "
-            "it"
+            "is a backup, which cannot be written to; make a store of it with oddsmith "
+            "restore"
         ),
     ):
         SQLiteStore(tmp_path / "backup", alone())
@@ -298,7 +298,7 @@ def test_a_backup_is_not_written_to(tmp_path: Path) -> None:
 def test_a_store_in_use_is_no_backup(tmp_path: Path) -> None:
     with (
         SQLiteStore(tmp_path / "news.sqlite", alone()),
-        pytest.raises(BadFile, match="oddsmith backup copies it"),
+        pytest.raises(BadFile, match="Make a backup with oddsmith backup"),
     ):
         restore_backup(tmp_path / "news.sqlite", str(tmp_path / "again"))
 
@@ -309,7 +309,9 @@ def test_an_experiment_that_is_there_is_refused(
     with PostgresStore(server.url(), alone(), experiment=experiment) as store:
         live(store)
         back_up(server.url(), tmp_path / "backup", experiment=experiment)
-        with pytest.raises(InvalidInput, match=f"there is a '{experiment}' already"):
+        with pytest.raises(
+            InvalidInput, match=f"the database already contains '{experiment}'"
+        ):
             restore_backup(tmp_path / "backup", server.url(), experiment=experiment)
         with pytest.raises(InvalidInput, match="experiment must be given"):
             restore_backup(tmp_path / "backup", server.url())
@@ -332,7 +334,7 @@ def test_what_a_restore_has_left_that_failed_half_way_is_cleared_away(
         patch.setattr("oddsmith.server.store.backup.read_pieces", broken)
         with pytest.raises(
             StoreFailed,
-            match="could not be restored: the server is gone; nothing of it is seen",
+            match="could not be restored: the server is gone; no part of it is visible",
         ):
             restore_backup(tmp_path / "backup", server.url(), experiment=experiment)
     ((number,),) = server.sql(hidden)

@@ -348,9 +348,7 @@ def test_events_from_a_server_that_was_further_on(
         "update oddsmith.events set position = position + (1000000 << 20) where "
         f"experiment = {number}"
     )
-    with pytest.raises(
-        od.BadFile, match="it was copied here from a server that was further on"
-    ):
+    with pytest.raises(od.BadFile, match="the store was copied from another server"):
         PostgresStore(server.url(), policy(), experiment=experiment)
     with PostgresReader(server.url(), experiment=experiment) as reader:
         assert reader.rule == "first"
@@ -384,4 +382,4 @@ def test_a_server_that_forgot_what_was_answered(
     server.sql("delete from oddsmith.events where id = 'b'", ENDED)
     failures = [str(store.append([made("c")]).exception(timeout=60)) for _ in range(3)]
     assert "None" not in failures
-    assert "has lost events that were answered" in "".join(failures)
+    assert "has lost events that were confirmed" in "".join(failures)

@@ -146,14 +146,14 @@ def test_without_synchronous_commit_it_is(server: Server, experiment: str) -> No
         server.start()
         failure, end = "", time.monotonic() + 30
         while (
-            "has lost events that were answered" not in failure
+            "has lost events that were confirmed" not in failure
             and time.monotonic() < end
         ):
             # the server may still be starting
             failure = str(store.append([made("next")]).exception(timeout=30))
             time.sleep(0.02)
     assert lost(server, experiment, writing.answered) > 0
-    assert "has lost events that were answered" in failure
+    assert "has lost events that were confirmed" in failure
 
 
 def test_a_server_that_hangs_lets_nobody_wait_for_ever(

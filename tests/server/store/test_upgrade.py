@@ -85,7 +85,7 @@ def test_a_store_is_upgraded(
             BadFile,
             match=(
                 f"must be of format '{NEXT}'; got '{FORMAT}': oddsmith upgrade STORE "
-                "brings"
+                "converts"
             ),
         ):
             open_reader(place, "news")
@@ -110,7 +110,8 @@ def test_a_store_is_upgraded(
     with pytest.raises(
         BadFile,
         match=(
-            f"is of format '{NEXT}', made by a newer oddsmith: use that, or a later one"
+            f"has format '{NEXT}', which only a newer version of oddsmith can read; "
+            "upgrade oddsmith"
         ),
     ):
         open_reader(place, "news")
@@ -220,7 +221,7 @@ def test_a_service_that_was_cut_off_does_not_write_to_a_newer_format(
         server.sql(f"update oddsmith.format set value = '{NEXT}'", database="newer")
         with pytest.raises(StoreFailed):  # maybe only that the connection is gone
             append(store, Reward("b", 1.0, 0.0))
-        wait(lambda: "made by a newer oddsmith" in refusal(store))
+        wait(lambda: "only a newer version of oddsmith can read" in refusal(store))
         with pytest.raises((BadFile, StoreFailed)):
             store.head()
         assert (

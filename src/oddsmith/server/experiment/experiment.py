@@ -369,7 +369,8 @@ class Experiment:
             await self.follower.save()
             if self.follower.trouble or self.follower.torn:
                 raise StoreFailed(
-                    f"they are still to be learnt from; {self.follower.trouble}"
+                    "contexts cannot be erased, because the state has not learned from "
+                    f"them yet; {self.follower.trouble}"
                 )
         erased = await asyncio.to_thread(self.store.erase, self.clock() - age)
         self.follower.forget()

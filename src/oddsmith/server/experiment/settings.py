@@ -117,7 +117,8 @@ def _settings_of(keys: Keys, file: PolicyFile) -> Settings:
         )
     if "default_reward" in keys.values and window is None:
         raise InvalidInput(
-            "service.default_reward must stand beside window_s; got it without"
+            "service.default_reward must be given together with window_s; got no "
+            "window_s"
         )
     return settings
 

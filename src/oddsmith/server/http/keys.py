@@ -208,7 +208,7 @@ def read_keys(path: str | Path) -> tuple[Key, ...]:
 def _check_once(path: str | Path, what: str, values: list[str]) -> None:
     """Raise if two keys in a file have the same value."""
     if len(set(values)) < len(values):
-        raise BadFile(f"{path} must hold each key once; got the same {what} twice")
+        raise BadFile(f"{path} must contain each key once; got the same {what} twice")
 
 
 def create(
@@ -229,7 +229,7 @@ def create(
         _check_key_name("experiments", experiment)
     if name == "anyone":
         raise InvalidInput(
-            "name must not be 'anyone', the sender of calls where there are no keys; "
+            "name must not be 'anyone', which is reserved for calls made without keys; "
             "choose another"
         )
     if not scopes or not set(scopes) <= set(ALL_SCOPES):

@@ -44,7 +44,7 @@ def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
     """
     if text is None:
         if burst is not None:
-            raise InvalidInput(f"burst must stand beside rate; got {burst} without")
+            raise InvalidInput(f"burst needs a rate; got burst {burst} without a rate")
         return None
     match = _RATE.fullmatch(text)
     per_second = 0.0
@@ -52,8 +52,8 @@ def read_rate(text: str | None, burst: int | None = None) -> Rate | None:
         per_second = float(match[1]) / _SECONDS[match[2]]
     if not per_second:
         raise InvalidInput(
-            "rate must be a number above 0 of calls by /s, /m or /h, as in 100/s; got "
-            f"{text!r:.60}"
+            "rate must be a positive number of calls per second, minute or hour (/s, "
+            f"/m or /h), such as 100/s; got {text!r:.60}"
         )
     if burst is None:
         burst = max(1, int(per_second))

@@ -140,8 +140,8 @@ def check_keys(body: bytes) -> None:
     >>> check_keys(b'{"a": [{"b": 1}, {"b": 2}], "b": 3}')
     >>> check_keys(b'{"context": {"hour": 9, "hour": 10}}')
     Traceback (most recent call last):
-    oddsmith.core.errors.InvalidInput: a key must stand once in an object; got 'hour'
-    twice: leave one of them out
+    oddsmith.core.errors.InvalidInput: keys of an object must be distinct; got 'hour'
+    twice: leave one out
     """
     has_escapes = b"\\" in body  # an escape sequence may hide a colon
     if has_escapes or body.count(b":") != _colons(msgspec.json.decode(body)):
@@ -170,8 +170,8 @@ def _once(pairs: list[tuple[str, object]]) -> None:
     for name, _ in pairs:
         if name in names:
             raise InvalidInput(
-                f"a key must stand once in an object; got {name!r:.60} twice: leave "
-                "one of them out"
+                f"keys of an object must be distinct; got {name!r:.60} twice: leave "
+                "one out"
             )
         names.add(name)
 

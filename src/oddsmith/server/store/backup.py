@@ -119,8 +119,8 @@ def restore_backup(
             _into_file(backup, Path(to), meta, left_out)
         elif name is None:
             raise InvalidInput(
-                f"experiment must be given: {file} does not say its name, and a "
-                "database holds many"
+                f"experiment must be given, because {file} does not contain its name, "
+                "and a database contains many experiments"
             )
         else:
             _into_database(backup, to, name, meta | {"gapless": "false"}, left_out)
@@ -141,8 +141,8 @@ def _checked(file: Path) -> SQLiteReader:
         if found.holder is not None:
             use = f"process {found.holder} writes to it"
             raise BadFile(
-                f"{file} must be a backup, or a store that is not in use; {use}: "
-                "oddsmith backup copies it"
+                f"{file} must be a backup, or a store that is not in use; {use}. Make "
+                "a backup with oddsmith backup"
             )
     except BaseException:
         reader.close()
@@ -234,8 +234,8 @@ async def _added(
             connection.terminate()
     except server_errors() as error:
         raise StoreFailed(
-            f"{link.where} could not be restored: {one_line(error)}; nothing of it is "
-            "seen"
+            f"{link.where} could not be restored: {one_line(error)}; no part of it is "
+            "visible"
         ) from error
     except sqlite3.Error as error:
         raise StoreFailed(f"the backup could not be read: {error}") from error

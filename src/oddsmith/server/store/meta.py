@@ -136,8 +136,8 @@ def check_format(where: object, got: str | None) -> None:
         )
     if number_of(got) > number_of(FORMAT):
         raise BadFile(
-            f"{where} is of format {got!r}, made by a newer oddsmith: use that, or a "
-            "later one"
+            f"{where} has format {got!r}, which only a newer version of oddsmith can "
+            "read; upgrade oddsmith"
         )
     found = "it is none" if got is None else f"got {got!r}"
     raise BadFile(f"{where} must be a store of format {FORMAT!r}; {found}")
@@ -163,8 +163,8 @@ def check_owner(
     backup = backup_facts(meta)
     if backup is not None and backup.restored is None:
         raise BadFile(
-            f"{where} is a backup, which is never written to: oddsmith restore makes a "
-            "store of it"
+            f"{where} is a backup, which cannot be written to; make a store of it with "
+            "oddsmith restore"
         )
     if meta["fingerprint"] != mine["fingerprint"]:
         changed = difference(json.loads(meta["policy"]), json.loads(mine["policy"]))
@@ -178,6 +178,6 @@ def check_owner(
         )
     if meta["late"] != mine["late"]:
         raise BadFile(
-            f"{where} was made with late_reward = {meta['late']!r}, which says where "
-            f"late rewards count; got late_reward = {mine['late']!r}. {_NEXT}"
+            f"{where} was made with late_reward = {meta['late']!r}; got late_reward = "
+            f"{mine['late']!r}. {_NEXT}"
         )

@@ -30,7 +30,8 @@ def open_reader(place: str, experiment: str | None = None) -> StoreReader:
     if experiment is not None and experiment != name:
         reader.close()
         raise InvalidInput(
-            f"{place} must be the store of experiment {experiment!r}; it is of {name!r}"
+            f"{place} must be the store of experiment {experiment!r}; it belongs to "
+            f"{name!r}"
         )
     return reader
 

@@ -140,8 +140,8 @@ class Erased:
     def _refuse(self, *_: object) -> NoReturn:
         learns = "a policy that learns from contexts"
         raise ContextErased(
-            f"contexts must be available for {learns}; this one was erased, and no "
-            "snapshot is later"
+            f"contexts must be available for {learns}; this one was erased, and there "
+            "is no later snapshot"
         )
 
     __array__ = __contains__ = __getitem__ = __iter__ = __len__ = __float__ = (

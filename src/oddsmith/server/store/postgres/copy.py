@@ -131,7 +131,7 @@ async def check_new(connection: Connection, name: str) -> None:
     """Raise if an experiment has this name already."""
     if await connection.fetchval("select true from experiments where name = $1", name):
         raise InvalidInput(
-            f"experiment must be a new one of the database; there is a {name!r} already"
+            f"experiment must be a new name; the database already contains {name!r}"
         )
 
 

@@ -340,15 +340,15 @@ async def check_server(
     coming += await connection.fetchval(f"select coalesce({SHIFT}, 0)", experiment)
     if last >> PLACES >= coming:
         raise BadFile(
-            f"{where} holds events of transaction {last >> PLACES}, and the server is "
-            f"at {coming}: it was copied here from a server that was further on, and "
-            "new events would stand before old ones; move stores by oddsmith backup "
-            "and oddsmith restore"
+            f"{where} contains events of transaction {last >> PLACES}, but this server "
+            f"is only at transaction {coming}: the store was copied from another "
+            "server, and new events would come before old ones. Move stores with "
+            "oddsmith backup and oddsmith restore"
         )
     if last < answered:
         raise BadFile(
-            f"{where} has lost events that were answered: it ends at {last}, and "
-            f"{answered} was answered"
+            f"{where} has lost events that were confirmed: it ends at position {last}, "
+            f"but position {answered} was confirmed"
         )
 
 
