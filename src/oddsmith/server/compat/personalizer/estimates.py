@@ -64,8 +64,8 @@ class Candidate(NamedTuple):
 def policy_results(
     log: Log, custom: Sequence[Candidate], scale: RewardScale
 ) -> list[dict[str, Any]]:
-    """Return the results of the served policy, of the caller's default action, of
-    uniform random draws, and of the custom policies."""
+    """Return the results of four kinds of policies: the served one, always the caller's
+    first action, uniform random draws, and the custom policies."""
     seconds = window_of(log)
     results: list[dict[str, Any]] = []
     for source, arguments in _SOURCES.items():
