@@ -44,8 +44,8 @@ def match_advisers(
     """Return the decision with one column of advice per expert: NaN for an expert that
     did not advise it.
 
-    An expert without a prediction has the average loss, under the weights of the
-    decision or, if it has none, of the state.
+    An expert without a prediction gets the average loss of the others. The average uses
+    the weights that the decision recorded or, if it recorded none, those of the state.
 
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
     >>> from oddsmith.experts.external import GivenExperts

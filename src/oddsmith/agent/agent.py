@@ -122,8 +122,8 @@ class Agent:
         check_rules(rules, names)
         self._rules = tuple(rules)
         self._experts = signed_names(policy.bank)
-        # experts that joined since the start, with their shares; a share of 0 marks a
-        # retired one
+        # Experts that were added since the start, with their shares. A share of 0 marks
+        # a retired expert.
         self._changes: list[list[Any]] = []
         self._steps = 0
         self._numbering = threading.Lock()
@@ -166,13 +166,13 @@ class Agent:
         eligible: object = None,
         unit: str | None = None,
     ) -> Decision:
-        """Choose an arm. Return the decision with its exact propensity; keep it, and
-        pass it to `learn` with the reward.
+        """Choose an arm. Return the decision with its exact propensity. Pass this
+        decision to `learn` with the reward.
 
         If the policy was created without arms, `arms` are the arms of this call: a dict
         of name to features, a list of names, or a data frame with a row per arm.
-        Otherwise `arms` are the eligible arms. `unit` is the visitor or customer, if
-        the holdout is by unit.
+        Otherwise `arms` are the eligible arms. `unit` is required for a holdout by
+        unit: the visitor or customer of this decision.
         """
         # Read arms, policy and state under one lock, because another thread may add
         # arms.
@@ -204,8 +204,8 @@ class Agent:
         features; a context of numbers is extended by these numbers. Propensities are
         exact given the earlier slots, whose arms are no longer eligible. Each decision
         is learnt like any other. With a holdout, all slots of a slate are in the same
-        group: that of the `unit` if the holdout is by unit, otherwise one drawn for the
-        slate, whose first step is recorded as the unit.
+        group. If the holdout is by unit, it is the group of `unit`; otherwise a group
+        is drawn for the slate, and the slate's first step is recorded as the unit.
         """
         places = slots_of(slots)
         with self._reading:
@@ -231,9 +231,9 @@ class Agent:
         """Choose an arm for each row of an array, list or data frame. Return one
         decision with a leading axis.
 
-        Each row gets the same step, uniform number and propensities as `decide` would
-        use, all from the current state. `arms` are one offer for all rows, or a list of
-        one offer per row.
+        Each row gets the step, uniform number and propensities that a call of `decide`
+        would use. All rows use the current state. `arms` are one offer for all rows, or
+        a list of one offer per row.
         """
         with self._reading:
             now = self._current()
@@ -315,8 +315,8 @@ class Agent:
     def best(
         self, context: Context, *, arms: object = None, eligible: object = None
     ) -> Any:
-        """Return the arm with the largest propensity, without exploration (the first of
-        several)."""
+        """Return the arm with the largest propensity, without exploration. If several
+        are tied, return the first."""
         with self._reading:
             now = self._current()
             call = call_of(now.policy, now.arms, context, arms, eligible)
@@ -331,10 +331,10 @@ class Agent:
     def posterior(self) -> dict[str, Any]:
         """Return the posterior weight of each expert by name.
 
-        For policies that count rewards: the probability that each arm is the best. For
-        linear policies, where that depends on the context (see `explain`): mean and
-        standard deviation of the weight of each column, by arm, or for "all arms" if
-        the arms share one posterior.
+        For policies that count rewards, return the probability that each arm is the
+        best. For linear policies, this probability depends on the context (see
+        `explain`), so return the mean and standard deviation of the weight of each
+        column, by arm, or under "all arms" if the arms share one posterior.
         """
         with self._reading:
             now = self._current()
@@ -345,9 +345,10 @@ class Agent:
     ) -> Explanation | ArmExplanation:
         """Explain the propensities in this context. Printing the result gives a table.
 
-        With experts: each expert's vote and weight, and the share of exploration
-        (gamma). Without: the posterior of each arm. For `Hedged` it also reports
-        whether experts choose as well as they predict; for GTS the service reports it.
+        With experts, the table contains each expert's vote and weight, and the share of
+        exploration (gamma). Without experts, it contains the posterior of each arm. For
+        `Hedged`, it also reports whether the experts that predict best also choose
+        best; for GTS, only the service reports this.
         """
         with self._reading:
             now = self._current()
@@ -450,7 +451,7 @@ class Agent:
         rules: Sequence[Rule] = (),
     ) -> "Agent":
         """Return the agent that `save` wrote. `policy` is the policy with which the
-        agent was created, or its last one.
+        agent was created, or the agent's policy when it was saved.
 
         `experts` are the experts that joined after the agent was created, by name. The
         file contains no holdout, metrics and rules: pass them again. Units keep their
@@ -573,7 +574,7 @@ class Agent:
         odds = self._odds(now, call, steps)
         shape = odds.propensities.shape
         if shape[:-1] != steps.shape:
-            # If the policy reads no context, one row of propensities serves all
+            # If the policy reads no context, use one row of propensities for all
             # contexts.
             is_shared = not now.policy.reads_context or _all_failed(now.policy, odds)
             if len(shape) != 1 or not is_shared:
@@ -658,8 +659,8 @@ def _checked_state(policy: Policy, state: State) -> State:
 
 
 def _all_failed(policy: Policy, odds: Odds) -> bool:
-    """Return whether all guarded experts failed, which gives one row of propensities
-    for any batch."""
+    """Return whether all guarded experts failed. Then the policy returns one row of
+    propensities for the whole batch."""
     if not isinstance(policy.bank, Guarded) or odds.advice is None:
         return False
     return bool(np.isnan(odds.advice).all())

@@ -116,8 +116,9 @@ def calls_of(
     arms: object,
     eligible: object,
 ) -> list[tuple[Any, Call]]:
-    """Return the calls of a batch, each with the numbers of its rows: one call, or one
-    per number of arms if rows offer different numbers of arms."""
+    """Return the calls of a batch, each with the numbers of its rows. If rows offer
+    different numbers of arms, there is one call for each number of arms; otherwise
+    there is one call."""
     n = length(contexts)
     places = np.arange(n)
     mask: Bools | None = None
@@ -201,7 +202,7 @@ def _masks(
 
 
 def without_barred(call: Call, rules: Sequence[Rule]) -> Call:
-    """Return a call without the arms that rules bar; raise if none is left."""
+    """Return a call without the arms that the rules bar. Raise if no arm is left."""
     if not rules:
         return call
     context = one(call.context)
@@ -231,8 +232,8 @@ def rows_without_barred(call: Call, rules: Sequence[Rule]) -> Call:
 
 
 def bar_arms(call: Call, barred: Mapping[int, str]) -> Call:
-    """Return a call without arms, given by number with the reasons; raise if none is
-    left."""
+    """Return a call without the `barred` arms, a dict of arm number to reason. Raise if
+    no arm is left."""
     if not barred:
         return call
     mask = np.ones(len(call.names), dtype=np.bool_)

@@ -1,5 +1,5 @@
-"""Apply the changes of an agent's experts, as a file lists them: names and shares, in
-order."""
+"""Apply the changes of an agent's experts that a saved agent lists: names and shares,
+in order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

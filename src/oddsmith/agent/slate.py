@@ -35,8 +35,8 @@ PLACE = "slot"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place on a page: its name, its features, and the arms that it may show (all, if
-    None).
+    """A place on a page: its name, its features, and the arms that it may show.
+    `eligible` None means all arms.
 
     `features` are added to the context: a dict to a dict, numbers to numbers.
 
@@ -64,8 +64,8 @@ def slot_id(slate: str, name: str) -> str:
 
 
 def slots_of(slots: Any) -> tuple[Slot, ...]:
-    """Return a list of slots with distinct names, or this number of slots named by
-    their numbers.
+    """Return slots as a tuple. A list of `Slot` must have distinct names; for a number
+    n, return n slots with the names 1 to n.
 
     >>> [slot.name for slot in slots_of(2)]
     ['1', '2']
@@ -106,11 +106,13 @@ def slate_of(
     slots: Sequence[Slot],
     restrict: Callable[[Call], Call] | None = None,
 ) -> list[Call]:
-    """Return the call of each slot: its own context, made from the caller's, and the
-    mask of the arms that it may show. `restrict` returns a call without further arms.
+    """Return the call of each slot, which contains the slot's context, made from the
+    caller's, and the mask of the arms that the slot may show. `restrict`, if given,
+    removes further arms from a call.
 
-    If a slot could run out of arms under any draw, this raises before drawing. If only
-    some draws failed, the propensities of the others would be wrong.
+    If a slot would have no arm left after some possible draw of the earlier slots, this
+    raises before anything is drawn. An error after some draws only would make the
+    propensities of the remaining draws wrong.
     """
     calls = []
     for place, slot in enumerate(slots, 1):
@@ -135,8 +137,8 @@ def slate_of(
 def fill_slots(
     calls: Sequence[Call], decide: Callable[[Call, int], Decision]
 ) -> list[Decision]:
-    """Return the decisions of all slots; `decide` makes one from the call of a slot and
-    its place, from 0 on."""
+    """Return the decisions of all slots. `decide` returns the decision for the call of
+    a slot and the slot's place, counted from 0."""
     decisions: list[Decision] = []
     width = 0
     for place, call in enumerate(calls):
@@ -211,8 +213,8 @@ def _check_can_fill(call: Call, slots: Sequence[Slot], masks: Sequence[Bools]) -
 
 
 def _all_taken(before: Sequence[Bools], mask: Bools) -> bool:
-    """Return whether earlier slots can use up all arms of a mask, that is, whether a
-    matching of slots and arms covers the mask."""
+    """Return whether the earlier slots can take all arms of a mask, that is, whether
+    some matching of slots and arms covers the mask."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_bipartite_matching
 

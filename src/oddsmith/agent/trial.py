@@ -30,8 +30,8 @@ class Outcomes(NamedTuple):
 class Trial:
     """The holdout, the metrics and the recorded outcomes of an agent.
 
-    It is not used if an agent has neither a holdout nor metrics (`is_kept`). Outcomes
-    are stored by the step of their decision, under a separate lock.
+    If an agent has neither a holdout nor metrics, nothing is recorded (`is_kept` is
+    false). Outcomes are stored by the step of their decision, under a separate lock.
     """
 
     def __init__(
@@ -129,7 +129,8 @@ class Trial:
                 self._decisions[one.step] = one
 
     def note_reward(self, decision: Decision, reward: float) -> None:
-        """Record the reward of a decision; only the first one counts."""
+        """Record the reward of a decision. Later rewards of the same decision are
+        ignored."""
         with self._lock:
             self._rewards.setdefault(decision.step, reward)
 

@@ -64,8 +64,8 @@ def best_of(mean: Array, eligible: Bools | None) -> tuple[Bools, Array, Any]:
     """Return the best arms (…, K) as a mask, the largest mean (…, 1), and the number of
     eligible arms.
 
-    Means tie within 1e-12 of the largest one (of 1, if it is smaller): a difference in
-    the last bits is rounding, and must not select the best arm.
+    Means that differ from the largest mean m by at most 1e-12 max(|m|, 1) count as
+    tied, because rounding must not select the best arm.
     """
     allowed = mean
     n_arms: Any = mean.shape[-1]
@@ -78,8 +78,8 @@ def best_of(mean: Array, eligible: Bools | None) -> tuple[Bools, Array, Any]:
 
 
 def rest_on_best(odds: Array, best: Bools, eligible: Bools | None) -> Array:
-    """Return `odds` of the eligible arms but the best ones, which share the rest of
-    1."""
+    """Return `odds` with the best arms' propensities replaced: they share the
+    probability that the other eligible arms leave."""
     if eligible is not None:
         odds = np.where(eligible, odds, 0.0)
     others = np.where(best, 0.0, odds)

@@ -64,8 +64,8 @@ PARTIAL = _partial()
 def normal_best(
     means: Array, sds: Array, eligible: Bools | None = None, *, optimist: bool = False
 ) -> Array:
-    """Return the probability (…, K) that each of several independent normals is the
-    largest; with `optimist`, of max(draw, mean).
+    """Return the probability (…, K) that each of several independent normal variables
+    is the largest. With `optimist`, a draw below the mean counts as the mean.
 
     A standard deviation of 0 means a certain value. Tied arms share the probability.
 
@@ -190,8 +190,8 @@ def _cuts(kind: int, first: Array, second: Array) -> Array:
     """Return the cell borders (rows, cuts), starting at the leftmost end. Each cell is
     as wide as the narrowest arm allows.
 
-    Beyond its right end, an arm allows any width. A finished row repeats its end, in
-    cells of width 0.
+    To the right of its own right end, an arm does not limit the width. Rows with fewer
+    cells than others are padded with cells of width 0 at their end.
     """
     columns = np.moveaxis(ranges(kind, first, second), -1, 0)
     mode, width, near, widest_left, widest_right, left, right = columns
@@ -286,8 +286,8 @@ def _atoms(means: Array, sds: Array) -> Array:
     """Return the probability that an optimist's arm wins with its mean, which is 1/2 if
     the means of all others are smaller.
 
-    Arms with the same mean are at this mean with probability 1/2 each; those that are
-    share the win.
+    If several arms have the same mean, each of them is at this mean with probability
+    1/2, and the arms at the mean share the win.
     """
     from scipy.special import ndtr
 

@@ -120,20 +120,21 @@ def _cells_in_ball(dim: int, bound: float, radius: float) -> int:
     """Return the number of cells centred at side · ℤ^d that meet the ball, by counting
     lattice points through sums of squares (exact below 2^53).
 
-    The point of cell k nearest to the origin is max(|k| - 1/2, 0) away along an axis:
-    (2|k| - 1)² in units of a quarter.
+    Along each axis, cell k begins at distance max(|k| - 1/2, 0) from the origin. The
+    square of this distance is (2|k| - 1)² / 4 for k ≠ 0, so the sums count quarters.
     """
     if radius >= bound:
         return 1
     _, limit = _reach(dim, bound, radius)
-    # The table would be too long: bound the count by a cube, which is enough to raise
-    # an error.
+    # The table of sums would be too long. Return the number of cells in a cube instead:
+    # this upper bound is enough to raise an error.
     if limit > 1_000_000:
         base = np.sqrt(float(limit)) + 3.0
         return int(min(base ** min(dim, 40), _HUGE))
     most = int((np.sqrt(limit) + 1) / 2)
     squares = [(2 * k - 1) ** 2 for k in range(1, most + 1)]
-    # ways[s] is the number of choices for the axes off centre whose squares sum to s.
+    # ways[s] is the number of cells with nonzero k on the first `off_centre` axes whose
+    # squares sum to s.
     ways = np.zeros(limit + 1)
     ways[0] = 1.0
     total = 0.0

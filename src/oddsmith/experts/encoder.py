@@ -22,7 +22,7 @@ class Encoded(Wrapper):
     become numbers.
 
     If arms are passed in the call, each arm gets a row: the numbers of the context,
-    then those of its features, encoded by `arm_schema`.
+    followed by the numbers of the arm's features, encoded by `arm_schema`.
 
     >>> import numpy as np
     >>> from oddsmith.experts.linear import LinearExperts

@@ -21,7 +21,7 @@ _MOST_FITS = 4
 
 
 class FittedModel(NamedTuple):
-    """A fitted model with a substitute for missing numbers per column, or the reason
+    """A fitted model with one substitute per column for missing numbers, or the reason
     why fitting failed."""
 
     name: str

@@ -126,8 +126,9 @@ def check_arms_differ(
     """Raise if a model cannot distinguish the arms, because it lacks a column and none
     of its columns describes the arms.
 
-    An absent column is missing in all rows. That is acceptable for a column of the
-    context, but here the rows of all arms, and therefore the votes, would be equal.
+    A column that the input lacks is NaN in every row. This is acceptable for a column
+    of the context. But if all columns that describe arms are NaN, the rows of all arms
+    are equal, and so are their predictions.
     """
     fitted = _fitted_names(model, _booster(model))
     columns = tuple(frame.columns)

@@ -350,7 +350,7 @@ def _mean_reward(name: str, model: Any, rows: Any) -> Array:
         mean = mean[:, 1]
     elif n_columns == 1:
         mean = mean[:, 0]
-        # A classifier trained on a single class predicts that class.
+        # A classifier trained on a single class always predicts that class.
         if hasattr(model, "predict_proba"):
             mean = np.full(len(mean), float(model.classes_[0]))
     if mean.shape != (len(rows),):

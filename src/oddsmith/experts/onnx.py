@@ -92,8 +92,8 @@ class _OnnxModel:
                 f"OnnxExperts needs the extra oddsmith[models]; {error}"
             ) from error
         options = onnxruntime.SessionOptions()
-        # Use one thread: sums are then the same on every machine, and decisions are too
-        # small to gain from more.
+        # Use one thread, so that sums are the same on every machine. A single decision
+        # is too small to be faster with several.
         options.intra_op_num_threads = 1
         try:
             self._session = onnxruntime.InferenceSession(

@@ -59,8 +59,8 @@ def predictions_at_bound(bounds: Array, predictions: Array) -> Bools:
 
 
 def clip_counts(experts: Experts, state: State, predictions: Array) -> list[ClipCount]:
-    """Return the experts with predictions (…, N, K) at an end of their range, and how
-    many."""
+    """Return, for each expert with predictions (…, N, K) at an end of its range, how
+    many there are."""
     bounds = experts.prediction_bounds(state)
     if bounds is None or predictions.shape[-2] != len(bounds):
         return []

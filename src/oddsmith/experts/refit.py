@@ -1,10 +1,10 @@
 """RefittedExperts: regressors that are refitted to recent rows after fixed numbers of
 rewards.
 
-The state contains the rows and the count of the last refit, but no fitted model. Models
-are a cache, keyed by a digest of the rows they were fitted to, and rebuilt from them
-wherever one is missing: in a process that loads a saved agent, or for a second agent of
-the same policy."""
+The state contains the rows and the count of the last refit, but no fitted model. Fitted
+models are cached by a digest of their training rows. If a model is not in the cache,
+for example after an agent was loaded in another process, it is fitted to these rows
+again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -39,12 +39,13 @@ __all__ = ["RefittedExperts", "RefittedState"]
 
 
 class RefittedState(NamedTuple):
-    """Number of rewards, the count at the last refit (0: none), a digest of its rows,
-    and a ring buffer of rows.
+    """Rows for the next fit, and the count of rewards at the last one.
 
-    Rows (C, d) with arms and rewards (C). The newest row overwrites the oldest, but no
-    row of the last refit is overwritten before the next one. `columns` describe the
-    numbers of rows, and `width` is their number at the last refit.
+    `learnt` is the number of rewards, `fitted` this number at the last refit (0 before
+    the first), and `digest` that of its rows. `rows` (C, d), `arms` and `rewards` (C)
+    are a ring buffer in which the newest row overwrites the oldest; rows of the last
+    refit are kept until the next one. `columns` describe the numbers of a row, and
+    `width` is the number of columns at the last refit.
     """
 
     learnt: int
@@ -62,22 +63,22 @@ class RefittedExperts(Experts):
     """One expert for each regressor with `fit` and `predict` (scikit-learn, LightGBM,
     XGBoost, your own).
 
-    A model predicts the reward from the context's numbers and K columns for the arm, of
-    which that of the drawn arm is 1. A model without interactions (a plain linear
-    regression) ranks arms in the same way in every context. No model makes predictions
-    until `first` rewards. Then `update` fits all models each time the number of rewards
-    has grown by the factor `pace` (at the latest after `window`/2 rewards), to the last
-    `window` rows, oldest first. It fits a copy, with `seed` in every `random_state`
-    that is not a number yet, so that the same rows give the same fit.
+    A model predicts the reward from the context's numbers and K indicator columns for
+    the arm (one-hot). A model without interactions (a plain linear regression) ranks
+    arms in the same way in every context. No model makes predictions until `first`
+    rewards. Then `update` fits all models each time the number of rewards has grown by
+    the factor `pace` (at the latest after `window`/2 rewards), to the last `window`
+    rows, oldest first. It fits a copy, with `seed` in every `random_state` that is not
+    a number yet, so that the same rows give the same fit.
 
     A missing number stays NaN for models whose scikit-learn tags allow it. For others
-    it is the mean of its column over the rows; a column without any number is 0 for all
-    models. Learning adds a column for every number, category and missing value
-    (`contexts/columns.py`); a fit uses the columns that exist then. Without `arms`, the
-    arms are passed in each call: a model then predicts the reward from the numbers of
-    the context and of the arm's features (encoded by `arm_schema`), and learns only
-    from drawn arms. Predictions are clipped to `clip`; votes are computed before.
-    Memory: 1.5 · window · d, and the last four fits of each model.
+    it is the mean of its column over the rows; an empty column is 0 for all models.
+    Learning adds a column for every number, category and missing value
+    (`contexts/columns.py`); a fit uses the columns that exist at the time of the fit.
+    Without `arms`, the arms are passed in each call: a model then predicts the reward
+    from the numbers of the context and of the arm's features (encoded by `arm_schema`),
+    and learns only from drawn arms. Predictions are clipped to `clip`; votes are
+    computed before. Memory: 1.5 · window · d, and the last four fits of each model.
 
     An exception in `fit` is stored and raised at the next call, as ExpertFailed. So the
     state depends only on the rewards, and `Guarded` can skip that model until its next
@@ -192,7 +193,7 @@ class RefittedExperts(Experts):
         self, state: RefittedState, context: Context, eligible: Bools | None = None
     ) -> tuple[Array, Array]:
         """Return clipped predictions, and greedy votes on unclipped ones. Before the
-        first fit these are NaN and no votes."""
+        first fit, all predictions are NaN and no expert votes."""
         rows = self._model_rows(state, context)
         *lead, n_arms, n_columns = rows.shape
         raw = np.full((*lead, len(self.models), n_arms), np.nan)
@@ -210,8 +211,8 @@ class RefittedExperts(Experts):
     def update(
         self, state: RefittedState, decision: Decision, reward: Real
     ) -> RefittedState:
-        """Add the drawn row to the ring buffer, in place; then fit all models if a
-        refit is due."""
+        """Add the drawn arm's row to the ring buffer, in place; then fit all models if
+        a refit is due."""
         arm = decision.number
         value = number("reward", reward, low=0, high=1)
         columns, x = self._drawn_row(state.columns, decision.question, arm)
@@ -228,8 +229,8 @@ class RefittedExperts(Experts):
     def _drawn_row(
         self, columns: RowColumns, question: Any, arm: Any
     ) -> tuple[RowColumns, Array]:
-        """Return the columns after this decision, and the numbers (d) of the drawn
-        arm's row."""
+        """Return the columns, with those that this decision adds, and the numbers (d)
+        of the drawn arm's row."""
         is_single = isinstance(arm, int | np.integer)
         if self.arms is None and isinstance(question, Offer) and is_single:
             drawn = question.only(int(arm))
@@ -253,7 +254,7 @@ class RefittedExperts(Experts):
         return Schemas(self.schema, self.arm_schema)
 
     def _with_columns(self, state: RefittedState, columns: RowColumns) -> RefittedState:
-        """Return the state with further columns, which were 0 or missing in its
+        """Return the state with further columns. They are 0 or missing in earlier
         rows."""
         if columns is state.columns:
             return state
@@ -297,8 +298,8 @@ class RefittedExperts(Experts):
         return self._with_arms(rows, state.arms[at]), state.rewards[at]
 
     def _with_arms(self, x: Array, arms: Ints) -> Array:
-        """Return the numbers (n, d) with K columns for the arm (n, d + K), or only the
-        numbers if arms are passed in the call."""
+        """Append K indicator columns of the arm to the numbers (n, d), giving (n, d +
+        K). If arms are passed in the call, return the numbers unchanged."""
         if self.arms is None:
             return x
         one_hot = np.eye(len(self.arms))[arms]

@@ -14,8 +14,8 @@ PACE = 1.4
 
 
 def next_refit(learnt: int, pace: float, window: int) -> int:
-    """Return the count of rewards for the refit after the one at `learnt`: `pace` times
-    as many, but at most half a window later.
+    """Return the number of rewards at which the next refit happens, after one at
+    `learnt` rewards: `pace` · `learnt`, but at most `learnt` + `window`/2.
 
     >>> next_refit(24, 1.4, 4096), next_refit(10_000, 1.4, 4096)
     (34, 12048)
@@ -24,8 +24,8 @@ def next_refit(learnt: int, pace: float, window: int) -> int:
 
 
 def longer(part: Any, room: int, axis: int = 0) -> Any:
-    """Return the ring buffer with `room` more entries. It may grow only before it wraps
-    around."""
+    """Return the ring buffer with `room` more entries. Call this only before the buffer
+    wraps around."""
     widths = [(0, 0)] * part.ndim
     widths[axis] = (0, max(room, 0))
     return np.pad(part, widths)

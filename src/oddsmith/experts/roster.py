@@ -17,9 +17,9 @@ __all__ = ["bank_of_one", "bank_with_expert", "bank_with_sleeper"]
 
 
 def bank_of_one(experts: Experts, name: str, expert: object) -> Experts:
-    """Return a bank with one expert, to add to `experts`. A bank is returned unchanged;
-    a model (or a model per arm) gets the settings of the present models; a function
-    becomes a bank.
+    """Return a bank with one expert, to add to `experts`. `expert` may be a bank, which
+    is returned unchanged, a model (or one model per arm), which gets the settings of
+    the models in `experts`, or a function.
 
     >>> there = FunctionExperts({"low": lambda x: [0.1, 0.2]}, ["a", "b"])
     >>> bank_of_one(there, "high", lambda x: [0.8, 0.9]).names

@@ -151,8 +151,8 @@ class StackedExperts(Experts):
             if decision.advice is not None:
                 part = decision._replace(advice=decision.advice[..., first:last])
             first = last
-            # Copy the state of a bank that learns in place, because a later bank may
-            # still raise.
+            # Copy the state of a bank that learns in place, so that it is unchanged if
+            # a later bank raises.
             if bank.learns and i < last_learner:
                 own = deepcopy(own)
             states.append(learn(bank, own, part))

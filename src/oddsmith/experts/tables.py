@@ -18,8 +18,8 @@ __all__ = ["TableExperts"]
 
 @dataclass(frozen=True, eq=False)
 class TableExperts(Experts):
-    """Predictions `table` (X, N, K); the context is an index in 0 … X-1, of any shape
-    (…).
+    """Experts whose predictions are read from `table` (X, N, K). A context is a row
+    number from 0 to X-1; an array of them (…) is a batch.
 
     >>> TableExperts(np.array([[[0.2, 0.8]], [[0.6, 0.4]]])).predict((), 1)
     array([[0.6, 0.4]])

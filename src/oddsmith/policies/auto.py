@@ -92,14 +92,15 @@ def auto(
     Contexts are arrays of numbers (any scale, NaN if missing), dicts and rows of data
     frames. Every number, category and word in a learnt context gets its own column
     (`schema` lists the names to read, and their kinds). With `rows_per_arm`, an array
-    has one row per arm. There are three learners. The first is a regression for each
-    arm on the numbers and on random Fourier features, whose ridge the evidence selects.
-    The second is a forest, the third the best mixture of both. They are scored on their
-    predictions before they learn. `gamma` is a lower bound of the propensities, so that
-    the log can always be evaluated. For worlds that drift, `share` (for example 1e-4)
-    mixes the prior into the weights after each reward, and adds an expert with a short
-    memory, a forest on the last 256 rows. A step takes O(K (d + n)²) time and the
-    forest's walks, as much memory, and the forest's window (n is 64, 128 or 256).
+    has one row per arm. There are three learners. The first is a ridge regression for
+    each arm on the numbers and on random Fourier features; the evidence selects its
+    penalty. The second is a forest, the third the best mixture of both. They are scored
+    on their predictions before they learn. `gamma` is a lower bound of the
+    propensities, so that the log can always be evaluated. For worlds that drift,
+    `share` (for example 1e-4) mixes the prior into the weights after each reward, and
+    adds an expert with a short memory, a forest on the last 256 rows. A step takes O(K
+    (d + n)²) time plus a walk through each tree of the forest, where n, the number of
+    Fourier features, is 64, 128 or 256. Memory is O(K (d + n)²) plus the forest's rows.
 
     `models` is a dict of name: model, in the form of `ModelExperts`, or any bank of
     experts. The policy is then a `CalibratedMixture`: each model is calibrated online,

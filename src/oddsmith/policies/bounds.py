@@ -42,12 +42,12 @@ class Bounded(PolicyWrapper):
     ones (Kullback-Leibler). In both cases the policy learns from the propensities of
     the draw.
 
-    An ineligible arm always has propensity 0. A cap applies only while another eligible
-    arm can take the remaining probability: the only eligible arm has propensity 1, and
-    a group that contains all eligible arms has no cap. Other bounds that no
-    distribution over the eligible arms satisfies raise an error (`Infeasible`). If K
-    arms are passed in the call, a number f means a floor of min(f, 1/K) and a cap of
-    max(f, 1/K); as a floor it is also at most an equal share of a group's cap.
+    An ineligible arm always has propensity 0. A single eligible arm has propensity 1
+    despite its cap, and the cap of a group that contains all eligible arms does not
+    apply. If no distribution over the eligible arms satisfies the other bounds, the
+    call raises `Infeasible`. If K arms are passed in the call, a number f means a floor
+    of min(f, 1/K) and a cap of max(f, 1/K); as a floor it is also at most an equal
+    share of a group's cap.
 
     >>> import numpy as np
     >>> from oddsmith.experts.external import GivenExperts
@@ -88,8 +88,8 @@ class Bounded(PolicyWrapper):
             self.check_feasible(len(self.arms))
 
     def check_feasible(self, n_arms: int, eligible: Bools | None = None) -> None:
-        """Raise if no distribution over this many fixed arms satisfies the bounds;
-        with `eligible`, none over these arms."""
+        """Raise if no distribution over `n_arms` fixed arms, or over the `eligible`
+        arms among them, satisfies the bounds."""
         _ = self._limits(n_arms, eligible, None).uniform
 
     @property
@@ -127,8 +127,9 @@ class Bounded(PolicyWrapper):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Return the policy's propensities within the bounds. Advice and weights are
-        not changed; the bonus is computed from the bounded propensities."""
+        """Return the policy's propensities, changed to lie within the bounds. Advice
+        and weights are not changed; the bonus is computed from the bounded
+        propensities."""
         offer = context if isinstance(context, AnyOffer) else None
         if self.policy.weighs_ballots:
             advice = self.policy.advice(state, context, eligible)

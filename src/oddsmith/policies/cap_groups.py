@@ -20,8 +20,8 @@ __all__ = ["CapGroup", "check_groups", "members_of_arms", "members_of_offer"]
 class CapGroup:
     """Arms whose propensities sum to at most `at_most`.
 
-    The arms are listed by name (or by number, if arms have no names), or are those of
-    an offer whose `feature` has this `value`.
+    The arms are either listed by name (by number if arms have no names), or they are
+    all offered arms whose `feature` has this `value`.
 
     >>> str(CapGroup(0.3, arms=("ad-1", "ad-2")))
     "the group of 'ad-1', 'ad-2'"

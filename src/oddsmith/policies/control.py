@@ -28,7 +28,7 @@ class Control:
 
     * `first`: the first eligible arm, in the order of the policy or of the call.
     * `uniform`: every eligible arm with the same propensity.
-    * `arm`: one arm by name; where it is not eligible, the first that is.
+    * `arm`: one arm by name or, if it is not eligible, the first eligible arm.
     * `policy`: the odds of a policy that does not learn.
     * `incumbent`: the caller's own choice, which only the caller knows.
 
@@ -86,8 +86,9 @@ class Control:
     ) -> Array:
         """Return the propensities (…, K) of the control.
 
-        `question` is the context or the offer, `names` are those of the arms, for each
-        row if rows differ. A batch of `rows` contexts has propensities (rows, K).
+        `question` is the context or the offer. `names` are the arms' names, one list
+        per row if rows have different arms. A batch of `rows` contexts has propensities
+        (rows, K).
         """
         shape = (n_arms,) if rows is None else (rows, n_arms)
         mask = np.broadcast_to(True if eligible is None else eligible, shape)

@@ -94,8 +94,8 @@ class EpochGreedy(OverExperts):
         eligible: Bools | None = None,
         step: Step = None,
     ) -> Odds:
-        """Return uniform propensities on exploring steps, else the ballots of the
-        leading experts. The ballot of an expert without a prediction is NaN."""
+        """Return uniform propensities on exploring steps, otherwise the mean ballot of
+        the leading experts. The ballot of an expert without a prediction is NaN."""
         check_eligible(eligible)
         advice = self.experts.advise(state.experts, context, eligible)
         return self.weigh(state, advice, eligible=eligible, step=step)

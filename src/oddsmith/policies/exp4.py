@@ -44,7 +44,7 @@ class OverBallots(MultiplicativeWeights):
         step: Step = None,
     ) -> Odds:
         """Return the weighted ballots mixed with exploration. The ballots are recorded
-        as advice, NaN for an expert without one."""
+        as advice; that of an expert without a vote is NaN."""
         check_eligible(eligible)
         advice = self.experts.advise(state.experts, context, eligible)
         return self.weigh(state, advice, eligible=eligible, step=step)

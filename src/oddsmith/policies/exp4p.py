@@ -46,7 +46,8 @@ class EXP4P(OverBallots):
 
     @property
     def explores(self) -> bool:
-        """Whether there is a lower bound; a single expert needs none."""
+        """Whether propensities have a lower bound. With a single expert they have
+        none."""
         return len(self.prior) > 1
 
     def smallest(self, n_arms: int | Ints) -> Real:

@@ -62,12 +62,13 @@ class Hedged(ByAdvice, PolicyWrapper):
         L_j += l_j = ξ_j(a) (1 - r) / Pr(a),
         Δ += Σ_j q_j l_j + ln(Σ_j q_j exp(-η l_j)) / η
 
-    `policy` is the inner GTS. Its prior is `trust`, and its weights learn as usual; the
-    experts' policies share the rest by its own prior. No expert need be right, rewards
-    may be arbitrary, and nothing is tuned: the regret to any member is at most (1 +
-    ln(1/π_j)/D) (1/2 + sqrt(1/4 + D K T)) - 1, D = ln(1 / min π), at any T
-    (`theory.hedged_bound`). Decisions record q and η, so neither the order nor the
-    delay of rewards matters.
+    `policy` is the inner GTS. As a member, it has the prior `trust`, and its own
+    weights are updated as usual. The experts' policies share 1 - trust in proportion to
+    the inner GTS's prior. No expert need be right, rewards may be arbitrary, and
+    nothing is tuned: the regret to any member is at most (1 + ln(1/π_j)/D) (1/2 +
+    sqrt(1/4 + D K T)) - 1, D = ln(1 / min π), at any T (`theory.hedged_bound`).
+    Decisions record q and η, so neither the order nor the delay of rewards changes the
+    result.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = Hedged(
@@ -386,8 +387,8 @@ class Hedged(ByAdvice, PolicyWrapper):
         )
 
     def notes(self, state: HedgedState) -> tuple[str, ...]:
-        """Return the estimated cost of safety (for a state without batch axes), and the
-        leader unless it is GTS."""
+        """Return sentences about the estimated cost of safety (for a state without
+        batch axes) and about the member with the largest weight, unless this is GTS."""
         trust = self.members(state)
         price = float(state.price)
         of_gts = (1 - self.log_prior[-1] / self.scale) * price - 1

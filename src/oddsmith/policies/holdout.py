@@ -32,7 +32,8 @@ _DAY_S = 86_400.0
 
 
 class RampStep(NamedTuple):
-    """The share of the holdout until this day since the start."""
+    """One step of a ramp: the holdout has this share until this day, counted from the
+    start."""
 
     until_day: float
     share: float
@@ -42,9 +43,9 @@ class Assignment(NamedTuple):
     """The propensities of the draw under a holdout, and the values to record with the
     decision.
 
-    `control` (…, K) are the propensities of the control. `group` is that of the unit,
-    or of the decision in an A/A test. Without groups, one draw serves both policy and
-    control.
+    `control` (…, K) are the propensities of the control. `group` is the group of the
+    unit or, in an A/A test, of the decision. Without groups, one draw serves both
+    policy and control.
     """
 
     odds: Odds

@@ -15,11 +15,11 @@ class LogisticThompsonSampling(OverPosterior, OverLogistic):
     """Draw each arm with the probability that its θ_a·φ is the largest under a Gaussian
     posterior of a logistic model, mixed with gamma.
 
-    This is Chapelle and Li 2011 with full covariance: after each reward the posterior
-    is replaced by the Gaussian at its mode (the batch is one reward). With eta below 1,
-    it is GTS over a logistic class by Laplace's approximation: `logistic_class`.
-    Quadrature is used for `n_arms` posteriors and fixed directions for a shared one, as
-    in `LinearThompsonSampling`.
+    This is Chapelle and Li 2011 with full covariance: after each reward, the posterior
+    is replaced by a Gaussian centred at its mode. With eta below 1, it is GTS over a
+    logistic class by Laplace's approximation: `logistic_class`. As in
+    `LinearThompsonSampling`, propensities are computed by quadrature if each arm has
+    its own posterior (`n_arms`), and from fixed directions if arms share one.
 
     >>> import numpy as np
     >>> policy = LogisticThompsonSampling(2, n_arms=2)

@@ -41,8 +41,8 @@ _ROOM_OF_PRIOR = 1e-18
 
 
 class ParticleState(NamedTuple):
-    """The particles (…, M, d), their log weights (…, M) relative to the leader, and the
-    events learnt so far.
+    """The particles (…, M, d), their log weights (…, M) relative to the largest, and
+    the events learnt so far.
 
     `phi` (…, memory, d) and `rewards` (…, memory) are the recent events, of which the
     first `filled` are used. N(mean (…, d), precision⁻¹ (…, d, d)) summarises the prior
@@ -73,14 +73,14 @@ class ParticleThompsonSampling(Policy):
     The context is the features of every arm (…, K, dim). Each particle votes for its
     best eligible arm, and the propensities are the weighted votes mixed with gamma.
     They are exact for this state. The state differs from the posterior by an error of
-    order 1/√M, a small part of which is bias, because the particles' own weights decide
-    when to resample. NaN among an arm's features means no prediction: the arm gets no
-    vote, and nothing is learnt from its reward. After `memory` events, a Gaussian with
-    the particles' moments replaces them, which adds an error of order 1/√M each time.
-    All random numbers are determined by (seed, rewards learnt), so that the same
-    rewards in the same order give the same state to the last bit. With a `schema`,
-    which then determines `dim`, the context is a list of K dicts, or a data frame with
-    a row for each arm.
+    order 1/√M. A small part of the error is bias, because the time of resampling
+    depends on the particles' weights. NaN among an arm's features means no prediction:
+    the arm gets no vote, and nothing is learnt from its reward. After `memory` events,
+    a Gaussian with the particles' moments replaces them, which adds an error of order
+    1/√M each time. All random numbers are determined by (seed, rewards learnt), so that
+    the same rewards in the same order give the same state to the last bit. With a
+    `schema`, which then determines `dim`, the context is a list of K dicts, or a data
+    frame with a row for each arm.
 
     >>> from oddsmith.policies.parts.families import LogisticFamily
     >>> policy = ParticleThompsonSampling(
@@ -154,7 +154,7 @@ class ParticleThompsonSampling(Policy):
         step: Step = None,
     ) -> Odds:
         """Return exact propensities: the particles' weighted greedy votes, mixed with
-        gamma over the eligible arms."""
+        the uniform distribution over the eligible arms (gamma)."""
         features = self._features(context)
         check_eligible(eligible, features.shape[-2])
         if isinstance(context, AnyOffer):
@@ -343,8 +343,8 @@ class ParticleThompsonSampling(Policy):
         """Return equally weighted particles (M, d) of the target, from particles before
         its newest event.
 
-        If only few particles fit the newest reward, it is learnt in several parts of
-        its loss, with moves in between."""
+        If only few particles fit the newest reward, its loss is added in several parts,
+        and the particles are moved after each."""
         done = 0.0
         newest = (target.phi[-1], target.rewards[-1])
         for stride in range(_STRIDES):
@@ -372,8 +372,8 @@ class ParticleThompsonSampling(Policy):
         """Replace the events by a Gaussian prior with the particles' mean and
         covariance.
 
-        The inverse of a covariance of M draws is too large by (M - 1)/(M - d - 2) on
-        average; without the correction this would accumulate.
+        The inverse of the sample covariance of M draws is too large by a factor (M -
+        1)/(M - d - 2) on average. It is corrected, because the error would accumulate.
         """
         m = self.n_particles
         d = self.dim
@@ -421,8 +421,8 @@ def _effective(log_weights: Array) -> Array:
 
 
 def _part(log_weights: Array, losses: Array, rest: float) -> float:
-    """Return the largest part of the losses, at most `rest`, that leaves weight on
-    enough particles."""
+    """Return the largest fraction of the losses, at most `rest`, after which enough
+    particles still have weight."""
     enough = _TOO_FEW * len(losses)
     if _effective(log_weights - rest * losses) >= enough:
         return rest

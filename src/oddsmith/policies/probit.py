@@ -38,8 +38,9 @@ class ProbitThompsonSampling(OverPosterior):
         m_i ← m_i + y φ_i s_i²/σ v(t),   s_i² ← s_i² (1 - φ_i² s_i²/σ² w(t))
 
     v(t) = N(t)/Φ(t), w(t) = v(t) (v(t) + t). A reward between 0 and 1 moves the weights
-    by the mean of both updates. Quadrature is used for `n_arms` posteriors (context (…,
-    d)), fixed directions for a shared one (context (…, K, d)).
+    by the mean of both updates. With `n_arms`, each arm has its own posterior, the
+    context is (…, d), and the propensities are computed by quadrature. Without it, all
+    arms share one posterior, the context is (…, K, d), and fixed directions are used.
 
     >>> policy = ProbitThompsonSampling(2, n_arms=2)
     >>> policy.odds(policy.init(), np.array([1.0, 0.5])).propensities.round(6)

@@ -28,8 +28,8 @@ _ROUNDING = 1e-13  # losses that differ by less are equal, up to rounding
 
 
 class RateState(NamedTuple):
-    """Log weights by rate (…, E, N), the losses of each rate's votes (…, E), their
-    mixability gap (…), and the experts' state."""
+    """Log weights of the experts at each rate (…, E, N), the loss of each rate's votes
+    (…, E), the mixability gap of the rates (…), and the experts' state."""
 
     log_weights: Array
     totals: Array
@@ -47,12 +47,13 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         v_e ∝ exp(-(ln E / Δ) Σ g_e),   Δ the mixability gap of v
         Pr(a) = (1 - γ) Σ_e v_e Σ_i w_i^e ballot_i(a) + γ / K
 
-    If no expert is right, small rates converge and large ones do not; if one is right,
-    large rates are quick. Every rate keeps some weight, because a policy that follows
-    only the rate with the smallest loss can lock itself in: it never sees other
-    rewards. The mixture predicts as well as the best rate; for guarantees about
-    rewards, see `Hedged`. The order of rewards matters, and losses must be finite. An
-    expert without a prediction gets the average loss of the others, for each rate.
+    If no expert is right, small rates converge and large rates do not. If an expert is
+    right, large rates converge quickly. Every rate keeps some weight, because a policy
+    that follows only the rate with the smallest loss may never draw other arms, and so
+    never learn that another rate is better. The mixture predicts as well as the best
+    rate; for guarantees about rewards, see `Hedged`. The order of rewards matters, and
+    losses must be finite. An expert without a prediction gets the average loss of the
+    others, for each rate.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = RateMixture(GivenExperts(["cold", "warm"]), gamma=0.1)
@@ -185,8 +186,9 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         return (f"Weights of the learning rates: {rates}.",)
 
     def _voting(self, state: RateState, ballots: Array) -> Array:
-        """Return the weights of the vote (…, N), summed over rates, each normalised
-        over the experts with a prediction."""
+        """Return the experts' weights in the vote (…, N). At each rate, the weights are
+        normalised over the experts with a prediction; then they are summed over
+        rates."""
         by_rate = weights.awake_weights(state.log_weights, ballots[..., None, :, :])
         return self._over_rates(state, by_rate)
 
@@ -214,8 +216,8 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
         return np.where(is_open, scale, 0.0)
 
     def _gap(self, state: RateState, lost: Array) -> Array:
-        """Return the loss (…) of the mixture of rates minus its mixed loss, or minus
-        the best rate's while there is no gap.
+        """Return the increase (…) of the mixability gap: the mean loss of the rates
+        minus their mixed loss or, while the gap is 0, minus the loss of the best rate.
 
             Σ_e v_e l_e + ln(Σ_e v_e exp(-s l_e)) / s,   l_e = g_e - min g
         """
@@ -233,7 +235,7 @@ class RateMixture(ByAdvice, MultiplicativeWeights):
 
 
 def _distinct(lost: Array) -> Array:
-    """Return the losses (…, E) without differences from rounding, because any
-    difference would select a rate while the gap is 0."""
+    """Return the losses (…, E) with differences of the size of rounding errors removed.
+    While the gap is 0, any difference would select a rate."""
     least = lost.min(axis=-1, keepdims=True)
     return np.where(lost - least > _ROUNDING, lost, least)

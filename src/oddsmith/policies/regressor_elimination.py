@@ -43,11 +43,12 @@ class RegressorElimination(OverExperts):
     Expert i is drawn with a probability P(i) such that every expert's arms are drawn
     often enough: E_x 1/Pr(π_i(x)|x) is at most the mean number of arms that the
     remaining experts propose. An expert is eliminated when its total loss exceeds the
-    smallest by ln(N/δ) (threshold="sharp": with probability 1-δ the right expert is
-    never eliminated; square loss, or log loss), or by the paper's 18 ln(1/δ_t) in mean
-    square loss ("original", with its exploration mu = min(1/(2K), 1/sqrt(t))). Experts
-    are fixed. The order matters, because an eliminated expert never returns. An expert
-    without a prediction gets the mixed loss of the others.
+    smallest one by more than a threshold. With threshold="sharp" this is ln(N/δ), for
+    square or log loss, and the right expert is never eliminated with probability 1-δ.
+    With "original" it is the paper's threshold 18 ln(1/δ_t) in mean square loss, with
+    the paper's exploration mu = min(1/(2K), 1/sqrt(t)). Experts are fixed. The order
+    matters, because an eliminated expert never returns. An expert without a prediction
+    gets the mixed loss of the others.
 
     >>> from oddsmith.experts.tables import TableExperts
     >>> table = TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))

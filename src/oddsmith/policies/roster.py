@@ -1,8 +1,8 @@
 """Changes of a policy's experts: add, retire and reactivate.
 
 The list of experts only grows: a new expert comes last, and a retired one stays with
-weight zero. So the advice of an earlier decision is the first part of the current
-advice, and the new policy does not depend on the state.
+weight zero. So the experts of an earlier decision are the first of the current ones, in
+the same order, and the new policy does not depend on the state.
 """
 
 from typing import TypeAlias
@@ -58,8 +58,8 @@ def retire_expert(policy: Policy, state: State, name: str) -> Changed:
     """Set an expert's weight and prior to zero and distribute both over the others.
     Return policy and state.
 
-    Nothing changes if the expert is unknown, or if no other has a prior. If no other
-    has weight left, the others restart from the prior.
+    Nothing changes if the expert is unknown, or if all other experts have prior 0. If
+    no other expert has weight left, the others restart from the prior.
     """
     experts = _bank(policy)
     names = list(experts.names)

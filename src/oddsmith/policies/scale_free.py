@@ -40,9 +40,9 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
 
     u is the power of two that bounds the rewards so far. When a larger reward comes,
     the earlier losses are converted: w ← w^d p^(1 - d) with d = (u before / u now)². So
-    rewards of 1e-6 change the weights as fast as rewards of 1. If rewards reach 1 at
-    the beginning, this is Generalized Thompson Sampling. Its theorems assume losses in
-    a fixed unit, and hold once the unit no longer grows.
+    rewards of 1e-6 change the weights as fast as rewards of 1. If the first reward is
+    1, this is Generalized Thompson Sampling. The theorems assume a fixed unit, so they
+    hold once the unit no longer grows.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> policy = ScaleFreeSampling(GivenExperts(["cold", "warm"]))
@@ -107,7 +107,7 @@ class ScaleFreeSampling(GeneralizedThompsonSampling):
             return state
         unit, factor = grown_unit(state.unit, np.asarray(reward))
         kept = np.asarray(factor)[..., None] ** 2
-        # 0 times the log of a prior of 0 is NaN. Ignore the warning here.
+        # Suppress numpy's warning: 0 times the log of a prior of 0 is NaN.
         with np.errstate(invalid="ignore"):
             converted = kept * state.log_weights + (1 - kept) * self.log_prior
         log_weights = np.where(kept < 1, converted, state.log_weights)

@@ -40,8 +40,8 @@ class UCB1(OverArms):
         return Odds(greedy_odds(self.bounds(state), eligible))
 
     def _one(self, pulls: list[float], sums: list[float]) -> Array:
-        """Return propensity 1 for the best arm. For one decision with few arms, plain
-        Python is faster than arrays."""
+        """Return the propensities for one decision: 1 for the best arm. For few arms,
+        plain Python is faster than arrays."""
         odds = np.zeros(len(pulls))
         if 0.0 in pulls:
             odds[pulls.index(0.0)] = 1.0

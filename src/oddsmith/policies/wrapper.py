@@ -19,8 +19,8 @@ class PolicyWrapper(Policy):
     """Base class of policies that wrap another one: a subclass is a dataclass with a
     field `policy`. Everything that it does not define comes from the inner policy.
 
-    A wrapper with its own `update` also uses it in `fold`, and is neither `orderless`
-    nor `mergeable`.
+    If a wrapper defines `update`, `fold` calls it for each reward, and the wrapper is
+    neither `orderless` nor `mergeable`.
     """
 
     policy: Policy

@@ -1,4 +1,4 @@
-"""Guards: failing experts, or experts in a separate process, never make a decision
-fail."""
+"""Guards: decisions do not fail when an expert fails, or when the separate process of
+an expert ends."""
 
 __all__: list[str] = []

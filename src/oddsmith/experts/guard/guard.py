@@ -1,5 +1,5 @@
-"""Guarded: an expert that fails makes no prediction, is counted, and never makes a
-decision fail."""
+"""Guarded: if an expert fails, it makes no prediction, the failure is counted, and the
+decision does not fail."""
 
 import itertools
 import logging
@@ -41,7 +41,7 @@ Job = Callable[[], None]
 
 class Workers:
     """A pool of daemon threads that grows to the number of simultaneous jobs. A job
-    that hangs keeps its thread; the next job gets another one.
+    that hangs keeps its thread; other jobs get other threads.
 
     A job must not raise.
 
@@ -97,10 +97,10 @@ _ABSENT = frozenset({"late", "resting", "died", "starting"})
 # Do not call an expert while this many of its late calls are still running.
 _STUCK = 4
 _RETIRED = CallFailure("retired", "")
-# after this many late calls in a row, an expert is no longer called each time
+# After this many late calls in a row, an expert is called only occasionally.
 _PATIENCE = 10
-# All such experts are tried again in the same call, every 128th, so that less than 1 %
-# of calls are slow.
+# Experts that are called only occasionally are all called again in every 128th call, so
+# that less than 1 % of calls are slow.
 _ROUND = 128
 _Ended: TypeAlias = SimpleQueue[tuple[int, CallResult]]
 
@@ -116,8 +116,8 @@ class _Call:
 
 @dataclass(frozen=True, eq=False)
 class Guarded(RecordKeeper, Wrapper):
-    """Wraps `experts`, so that an expert that fails makes no prediction. `failures()`
-    counts failures by expert and kind:
+    """A bank in which an expert of `experts` that fails makes no prediction.
+    `failures()` returns the number of failures by expert and kind:
 
       * "raised": it raised an exception, which may be SystemExit;
       * "shape": it did not return one number for each arm;
@@ -134,8 +134,9 @@ class Guarded(RecordKeeper, Wrapper):
         restarted yet.
 
     If no expert answers a decision within the time limit, each late expert votes for
-    the arm with the largest mean of its recent predictions. Without `earlier_votes` it
-    does not, because a policy that learns from votes would learn from these.
+    the arm with the largest mean of its recent predictions. Set `earlier_votes` to
+    False for a policy that learns from votes, because it would learn from these votes
+    too.
 
     A bank that can be split (models, functions, a stack) is guarded expert by expert.
     In a batch, an expert that fails on one row has no prediction for any row. A late
@@ -166,7 +167,7 @@ class Guarded(RecordKeeper, Wrapper):
     retired: frozenset[str] = frozenset()
     earlier_votes: bool = True
     _leaves: tuple[Leaf, ...] = field(init=False, repr=False)
-    # The only bank, if it belongs to the library.
+    # The whole bank, if it runs only library code; otherwise None.
     _only: Experts | None = field(init=False, repr=False)
     record: Record = field(init=False, repr=False, default_factory=Record)
     _paces: dict[tuple[str, ...], Pace] = field(
@@ -346,8 +347,8 @@ class Guarded(RecordKeeper, Wrapper):
         )
 
     def _keep_pace(self) -> None:
-        """Share the pace of an expert between versions of the list of experts, so that
-        each version counts its unfinished calls."""
+        """Use the same `Pace` for an expert in all versions of the list of experts, so
+        that unfinished calls are counted together."""
         with self._lock:
             for leaf in self._leaves:
                 leaf.pace = self._paces.setdefault(tuple(leaf.bank.names), leaf.pace)

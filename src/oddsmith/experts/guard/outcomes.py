@@ -42,8 +42,8 @@ class Leaf:
 
     @property
     def inline(self) -> bool:
-        """Whether it is called in the calling thread, because it runs no user code, or
-        because its state must not be read later."""
+        """Whether the bank is called in the calling thread, because it runs no user
+        code, or because another thread must not read its state later."""
         return self.is_library_code or self.bank.learns
 
 
@@ -92,8 +92,8 @@ def ask(
 def common_shape(
     outcomes: list[tuple[Leaf, CallResult]], context: Context, n_arms: int | None
 ) -> tuple[tuple[int, ...], int]:
-    """Return batch axes and number of arms of the majority of answers that fit the
-    context.
+    """Return the batch axes and the number of arms that most of the answers have, among
+    those that fit the context.
 
     An answer of the library's own code counts more than all others."""
     counts: Counter[tuple[tuple[int, ...], int]] = Counter()
@@ -125,11 +125,11 @@ def common_shape(
 
 
 def _leads(context: Context) -> list[tuple[int, ...]]:
-    """Return the batch axes that a context may have, the likeliest first; empty if any
-    are possible.
+    """Return the batch axes that a context may have, the likeliest first. An empty list
+    means that any are possible.
 
-    An array (d,) is one context, or d contexts that are numbers; (n, d) is n contexts,
-    or one with n arms."""
+    An array (d,) can be one context, or d contexts that are single numbers. An array
+    (n, d) can be n contexts, or one context with n arms."""
     if isinstance(context, AnyOffer):
         return [context.lead]
     if context is None or isinstance(context, Mapping | str | bytes | int | float):

@@ -40,7 +40,7 @@ class ArmMeans:
         self._by_arm: dict[Hashable, tuple[int, Array]] = {}
 
     def take(self, arms: Sequence[Hashable], predictions: Array) -> None:
-        """Add the predictions (N, K) of one call, without arms with NaN."""
+        """Add the predictions (N, K) of one call. Arms with NaN are left out."""
         for arm, column in zip(arms, predictions.T, strict=True):
             if np.isnan(column).any():
                 continue

@@ -1,5 +1,5 @@
-"""Structure of banks for guards: separable parts, library code, and failures counted
-inside."""
+"""Inspect a bank for guards: the parts that can fail separately, whether it runs only
+library code, and the failures counted by inner banks."""
 
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable

@@ -46,23 +46,23 @@ class Isolated(RecordKeeper, Experts):
 
     A segmentation fault, `os._exit` or too much memory ends only the child: the call
     raises ExpertFailed with kind "died". The child is restarted in the background,
-    after a pause that doubles with each failure; until then calls have kind "starting".
-    A call that takes longer than `timeout_ms` is "late", and the child is killed. Under
-    `Guarded`, such calls have no prediction. Inside the child, experts are guarded one
-    by one; a crash ends all experts of the table. Calls from several threads wait for
-    each other, at most for the same time again. The child always ends when this process
-    ends. Contexts are sent as JSON (`oddsmith.core.exact_json`), predictions are
-    returned as float64.
+    after a pause that doubles with each failure; calls before the restart have kind
+    "starting". A call that takes longer than `timeout_ms` is "late", and the child is
+    killed. Under `Guarded`, such calls have no prediction. Inside the child, experts
+    are guarded one by one; a crash ends all experts of the table. Calls from several
+    threads wait for each other, for at most another `timeout_ms`. The child always ends
+    when this process ends. Contexts are sent as JSON (`oddsmith.core.exact_json`),
+    predictions are returned as float64.
 
-    `name` and `table` are those of [experts.NAME]; `folder` contains its files. A
-    fingerprint describes the bank inside. A restarted child with another bank, because
-    its files have changed, is rejected.
+    `name` is NAME and `table` the content of the table [experts.NAME] of the policy
+    file; `folder` contains its files. The fingerprint is that of the bank in the child.
+    A restarted child with another bank, because its files have changed, is rejected.
     """
 
     name: str
     table: Mapping[str, object]
-    # Required, although the base class has a default; None if each call has its own
-    # arms.
+    # Required, although the base class has a default. None means that arms are passed
+    # in each call.
     arms: Sequence[str] | None = field()
     schema: Schema | None = None
     folder: Path | str = "."
@@ -99,9 +99,9 @@ class Isolated(RecordKeeper, Experts):
 
     @property
     def about(self) -> dict[str, Any]:
-        """Return facts about the bank in the child: `names`, `bounds` of predictions,
-        and the parts of its fingerprint (`description`, `version`, `unversioned`,
-        `opaque`)."""
+        """Return a description of the bank in the child: `names`, `bounds` of
+        predictions, and the parts of its fingerprint (`description`, `version`,
+        `unversioned`, `opaque`)."""
         return self._child.about
 
     @property

@@ -45,7 +45,8 @@ def best(kind: int, first: Array, second: Array, odds: Array) -> None:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _arm(kind: int, first: float, second: float, place: Array) -> float:
-    """Fill an arm's row of `ranges`; return the logarithm of its density's constant."""
+    """Fill an arm's row of `ranges`. Return the log normalising constant of its
+    density."""
     if kind != BETA:
         reach = REACH * second
         place[0] = first
@@ -108,8 +109,8 @@ def _width(kind: int, x: float, places: Array) -> float:
 def _integrate(
     kind: int, places: Array, parameters: tuple[Array, Array, Array], odds: Array
 ) -> None:
-    """Add ∫ p_a Π F_b to the probabilities (K,), cell by cell. If at most one arm has
-    mass in a cell, only the F are updated."""
+    """Add ∫ p_a Π F_b to the probabilities (K,), cell by cell. In cells where at most
+    one arm has mass, only the distribution functions F are updated."""
     n_arms = odds.size
     dense = np.empty((5, n_arms))
     up_to = np.empty(n_arms)

@@ -21,8 +21,8 @@ def fill(
     limits: tuple[Array, Array, Bools, Array],
     tolerances: tuple[float, float],
 ) -> tuple[Array, Array]:
-    """Return the ballots (…, N, K) within the bounds, and the remainder of 1 that the
-    bounds exclude (…).
+    """Return the ballots (…, N, K) within the bounds, and the probability (…) that the
+    bounds do not allow to assign.
 
     `limits` are the floors and caps of arms (…, K), the members of groups (…, G, K) and
     their caps (…, G). `tolerances` are the largest allowed excess over a bound, and the
@@ -138,7 +138,8 @@ def _raise(
     odds: Array,
 ) -> float:
     """Raise all arms from their floors until the propensities sum to 1. Return the
-    remainder, or ∞ if the floors are too large."""
+    probability that the bounds do not allow to assign, or ∞ if the floors are too
+    large."""
     feasible, rounding = tolerances
     low, high, members, at_most = bounds
     room, rates, group_room, group_rates = work
@@ -215,8 +216,8 @@ def _close(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _follow(ballot: Array, low: Array, rates: Array) -> bool:
-    """Set the rates of open arms to the ballot above their floors, if it is positive
-    for one of them."""
+    """Set the rate of each open arm to the part of the ballot above its floor, if this
+    part is positive for at least one open arm."""
     follows = False
     for k in range(ballot.size):
         follows |= rates[k] > 0.0 and ballot[k] - low[k] > 0.0

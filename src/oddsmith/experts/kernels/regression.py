@@ -161,8 +161,8 @@ def believe_arms(
 def _four_quadratics(
     packed: Array, first: Array, second: Array, third: Array, fourth: Array, out: Array
 ) -> None:
-    """Fill φᵀΣφ, at least 0, of four rows, so that a covariance is read once for all of
-    them."""
+    """Fill φᵀΣφ, at least 0, of four rows together, so that the covariance is read only
+    once."""
     start = 0
     totals = 0.0, 0.0, 0.0, 0.0
     for i in range(first.size):

@@ -30,8 +30,8 @@ def _weigh_node(
     parts: tuple[Array, Array, Array, Array],
     settings: tuple[float, float, float],
 ) -> None:
-    """Fill one node's evidence and stopping probability for one arm, from those of its
-    children."""
+    """Fill one node's evidence and stopping probability for one arm, from the values of
+    its children."""
     drawn, total, evidence, stop = parts
     scale, cuts, stops = settings
     own = 0.0

@@ -26,8 +26,8 @@ _SECOND_MIX = np.uint64(0x94D049BB133111EB)
 
 
 class _Own(NamedTuple):
-    """The rows of a node: their numbers in the ring buffer, arms and weights, all
-    (n)."""
+    """The n rows of a node: their positions in the ring buffer, their arms and their
+    weights, all (n)."""
 
     order: Marks
     arms: Marks
@@ -44,8 +44,8 @@ class _Chance(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Numbers of rows, gains and first rows of the arms with rows in a node, and space
-    for running sums."""
+    """Sums over the arms that have rows in a node: their numbers of rows, gains and
+    first rows. It also contains space for running sums."""
 
     counts: Ints
     gains: Array
@@ -242,7 +242,7 @@ def _random_bits(key: int, number: int) -> np.uint64:
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _below(size: int, bits: np.uint64, n_bits: int) -> np.int64:
-    """Return a whole number below `size`, from n random bits."""
+    """Return a whole number from 0 to `size` - 1, made from `n_bits` random bits."""
     scaled: Any = bits * np.uint64(size)
     return np.int64(scaled >> np.uint64(n_bits))
 

@@ -79,7 +79,7 @@ def _vote_rows(
     log_weights: Array, predictions: Array, gamma: Real, mask: Bools
 ) -> tuple[Array, bool]:
     """Compute `vote` for a batch. Rows in which no vote has representable weight are
-    left to numpy, so that every row has the same propensities as alone."""
+    left to numpy, so that a row gets the same propensities in a batch as on its own."""
     n_experts, n_arms = predictions.shape[-2:]
     lead = np.broadcast_shapes(
         log_weights.shape[:-1],
@@ -213,7 +213,7 @@ def _tally(
     stop: int,
 ) -> bool:
     """Add the weights of experts start … stop to the arms they vote for. Return whether
-    one lacks a prediction.
+    an expert lacks a prediction.
 
         votes_k += w_i ballot_i(k),   w_i = exp(log_weights_i)
     """

@@ -38,8 +38,8 @@ _VOTES = Optimistic()
 
 
 class LearnerState(NamedTuple):
-    """Number of rewards, columns of the contexts, their running moments (…, d), and
-    each learner's state.
+    """The state of a bank of learners: number of rewards, columns of the contexts,
+    their running moments (…, d), and each learner's state.
 
     Learning adds columns; before the first reward there are none. `unit` (…) is the
     power of two that bounds the rewards so far, 0 while all of them were 0. Learners
@@ -194,7 +194,8 @@ class LearningExperts(LearnerBank):
         return state.warm_start.policy.scores(seen, len(self.arms))
 
     def _with_columns(self, state: LearnerState, columns: Columns) -> LearnerState:
-        """Return the state with further columns, which were 0 or missing so far."""
+        """Return the state with further columns. They count as 0 or missing in earlier
+        contexts."""
         if len(columns.kinds) == state.moments.mean.shape[-1]:
             return state._replace(columns=columns)
         fill = columns.fill

@@ -136,7 +136,8 @@ def score(evidence: Array, error: Array, variance: Array) -> None:
 
 
 def start_of(sums: Array) -> Array:
-    """Return the mean (…) of an arm without rewards; `sums` (…, 2) are Σ r and n.
+    """Return the prior mean (…) of an arm without rewards. `sums` (…, 2) are the sum
+    and the number of all rewards.
 
     >>> start_of(np.array([[0.0, 0.0], [8.0, 8.0]]))
     array([0.5, 0.9])
@@ -150,10 +151,10 @@ def mix_ridges(values: Array, variance: Array, models: Regressions) -> Belief:
 
     The values are predictions of the reward and of a constant 1. If a ridge predicts
     less than 1 for the constant, the start value makes up the difference. The variances
-    are those of the first ridge, which smooths least: with stronger smoothing, a smooth
-    world would leave no uncertainty. If that ridge is the best, rewards are nearly
-    deterministic and rare ones are not noise, so the noise is set to its largest
-    possible value.
+    are those of the first ridge, which has the smallest penalty, because larger
+    penalties can leave almost no uncertainty. If the first ridge fits best, rewards are
+    nearly deterministic, and a rare reward is not noise. The noise is then set to its
+    largest possible value.
 
         mean_j = value_j + start (1 - one_j)
         sd² = Σ_j weight_j (noise_j · variance + (mean_j - mean)²)
@@ -195,8 +196,8 @@ def prior(precision: Array, shape: tuple[int, ...]) -> Regressions:
 
 
 def with_features(models: _Models, precision: Array) -> _Models:
-    """Return the regressions with further features, up to D, that were 0 in all rows so
-    far. The result is exact."""
+    """Return the regressions with further features, D in all. The result is exact if
+    these features were 0 in all earlier rows."""
     size = precision.shape[-1]
     n_before = models.covariance.shape[-1]
     rows = np.arange(size)
@@ -236,8 +237,8 @@ def learn_row(models: Regressions, arm: int, row: Row) -> None:
 def learn_both(
     models: Regressions, products: Crossed, row: Row, crossed: Array
 ) -> None:
-    """Do the same as `learn_row`, in place, if some of the ridges use other features of
-    the same row, `crossed`."""
+    """Do the same as `learn_row`, in place, for two groups of regressions: `models` use
+    the features of the row, and `products` use `crossed`."""
     compiled = kernels.compiled()
     if compiled is not None:
         compiled.learn_both(*models, *products, crossed, *row)

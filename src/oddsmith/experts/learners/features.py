@@ -20,13 +20,14 @@ class FeatureMap(Protocol):
     The bank standardises numbers by running moments and divides them by one root, so
     that squares sum to 1 and one bandwidth fits any d and scale. The features of a row
     depend only on that row. The number of columns may grow: `first` is the initial
-    number. If later numbers are 0, the features are those of fewer numbers, followed by
-    zeros.
+    number. If the further numbers are 0, the features are those of the initial numbers,
+    followed by zeros.
     """
 
     @property
     def name(self) -> str:
-        """Return text for the expert's name, with unusual settings."""
+        """Return text for the expert's name. It contains the settings that are not the
+        default."""
         ...
 
     @property
@@ -39,14 +40,15 @@ class FeatureMap(Protocol):
         ...
 
     def __call__(self, z: Array, first: int, linear: Array | None = None) -> Array:
-        """Return the features. The linear part uses `linear` (…, n), or the numbers
-        themselves."""
+        """Return the features. The linear part consists of `linear` (…, n) if given,
+        otherwise of the numbers z."""
         ...
 
 
 @dataclass(frozen=True)
 class Plain:
-    """1 and the numbers. Numbers beyond `most` are added to others with random signs.
+    """Feature map with a constant 1 and the numbers themselves. Numbers after the first
+    `most` are added to earlier ones with random signs.
 
     >>> Plain()(np.array([0.6, 0.8]), 2)
     array([1. , 0.6, 0.8])
@@ -75,8 +77,8 @@ class Plain:
 
 @dataclass(frozen=True)
 class Curves:
-    """1, cos(W z) and sin(W z) over √(n/2), and the numbers: the features of a Gaussian
-    kernel plus a linear one.
+    """Feature map for a Gaussian kernel plus a linear one: a constant 1, cos(W z) and
+    sin(W z), each divided by √(n/2), and the numbers themselves.
 
     The n/2 directions are as orthogonal as possible (Yu et al. 2016), each as long as a
     normal vector of standard deviation `scale`, so that inner products of waves tend to
@@ -136,8 +138,8 @@ class Curves:
 
 
 def fold_numbers(z: Array, most: int) -> Array:
-    """Return the numbers (…, d); numbers beyond `most` are added to others with random
-    signs.
+    """Return the first `most` numbers (…, d). Further numbers are added to them with
+    random signs.
 
     >>> fold_numbers(np.array([0.6, 0.8]), 2)
     array([0.6, 0.8])
@@ -153,8 +155,9 @@ def fold_numbers(z: Array, most: int) -> Array:
 
 @lru_cache(maxsize=64)
 def fold_places(dim: int, most: int) -> tuple[Ints, Array]:
-    """Return for each later number a random position among the first `most` numbers,
-    and a random sign. More numbers do not change earlier results."""
+    """Map each number after the first `most` to a random position among the first
+    `most` numbers and to a random sign. A larger `dim` does not change the results for
+    earlier numbers."""
     later = dim - most
     places = np.random.default_rng([most, 0]).random(later) * most
     coins = np.random.default_rng([most, 1]).random(later)
@@ -164,8 +167,9 @@ def fold_places(dim: int, most: int) -> tuple[Ints, Array]:
 
 @lru_cache(maxsize=64)
 def _directions(first: int, dim: int, draws: tuple[int, float, int]) -> Array:
-    """Return n/2 directions (dim, n/2), orthogonal in blocks of `first` numbers, as
-    long as normal vectors of sd `scale`."""
+    """Return n/2 directions (dim, n/2). Blocks of `first` directions are orthogonal,
+    and their lengths are distributed like those of normal vectors with standard
+    deviation `scale`."""
     n, scale, seed = draws
     half = n // 2
     rng = np.random.default_rng([seed, first, n])

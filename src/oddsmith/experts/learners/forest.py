@@ -58,8 +58,8 @@ class ForestState(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """Average over `trees` partitions of the contexts, of means and standard
-    deviations. A branch of a tree is ignored if the rewards fit better without it.
+    """Random forest that learns online: means and standard deviations are averages over
+    `trees` trees. A branch of a tree is ignored if the rewards fit better without it.
 
     Nodes learn immediately. Rewards with less variance than Bernoulli rewards carry
     more information, and count as more Bernoulli trials. From 24 rewards on, trees are
@@ -68,8 +68,9 @@ class Forest:
     few rows. The random draws depend on `seed`. Cuts depend only on the order of a
     column's values, so scales do not matter; a missing number goes left. An arm without
     rows has the prior of `prior.py`. Memory: window · d, and at most 4 · trees · window
-    · K. Time per reward: `trees` walks, and O(window · candidates) while trees are
-    grown. The number of candidates is that of columns, but between 8 and 64.
+    · K. Time per reward: one walk through each tree, and O(window · candidates) while
+    trees are grown. There are as many candidates as columns, but at least 8 and at most
+    64.
 
     >>> learner = Forest(trees=4)
     >>> learner.believe(
@@ -176,8 +177,8 @@ class Forest:
         return state._replace(trees=with_arms(state.trees, more))
 
     def wider(self, state: ForestState, fill: Array) -> ForestState:
-        """Return the state with the columns of `fill` (d), whose values earlier rows
-        get. Trees stay the same."""
+        """Return the state with as many columns as `fill` (d) has. Earlier rows get the
+        values of `fill` in the new columns. Trees stay the same."""
         more = fill[state.numbers.shape[-2] :, None]
         shape = (*state.learnt.shape, len(more), state.arms.shape[-1])
         columns = np.broadcast_to(more, shape)
@@ -238,8 +239,8 @@ class Forest:
         )
 
     def _next_trees(self, begun: int, learnt: int) -> range:
-        """Return the trees to grow at this count, such that all are grown before the
-        next regrowth begins."""
+        """Return the numbers of the trees to grow at this count of rewards, such that
+        all trees are grown before the next regrowth begins."""
         steps = next_refit(begun, PACE, self.window) - begun
         needed = -(-self.trees // steps)
         affordable = _AT_ONCE // min(begun, self.window)

@@ -3,9 +3,9 @@ level in numpy or by a compiled kernel.
 
 A tree divides the contexts into leaves. Every node contains the number of draws and the
 sum of rewards of each arm. Candidates for a cut are drawn at random: a column, and the
-midpoint of two of the node's rows. The chosen cut is the one after which the arms'
-means explain most, as in extremely randomised trees (Geurts et al. 2006). Time: O(rows
-· candidates · depth).
+midpoint of two of the node's rows. The tree uses the cut after which the arms' means
+explain most of the rewards' variance, as in extremely randomised trees (Geurts et al.
+2006). Time: O(rows · candidates · depth).
 
 The compiled kernel gives the same tree to the last bit. Rewards are rounded to whole
 units of 2^-20, so that sums are exact in any order; draws are a hash of the tree's key,
@@ -30,13 +30,13 @@ Hashes = npt.NDArray[np.uint64]
 
 DEPTH = 14  # maximum number of steps from root to leaf
 MOST_ROWS = 2**15
-# Prior: divide the squared sum of an arm as if it had one more row with gain 0.
+# Prior: count one additional row with gain 0 for each arm.
 _SPLIT = 1.0
 _UNIT = 2.0**-20
 # A row's weight is 2^_BITS plus its reward in units. The sum of MOST_ROWS rewards needs
 # fewer bits, so sums of weights contain both counts and rewards, and are exact.
 _BITS = 36
-_TRIES = 7  # rows to try until one has a different value
+_TRIES = 7  # number of rows to try until one has a different value
 _PASS = 2**15  # maximum rows times candidates per numpy call
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST_MIX = 0xBF58476D1CE4E5B9
@@ -175,8 +175,9 @@ def _by_twin(rows: Rows, n_arms: int, plan: _Plan, depth: int) -> Tree:
 
 
 class _Level(NamedTuple):
-    """Rows at the nodes of one level, sorted by node and then by arm, the number of its
-    first node, and the number of nodes."""
+    """One level of a tree. `node` and `row` contain the node and the number of each
+    row, sorted by node and then by arm. `first` is the number of the level's first
+    node, and `size` the number of its nodes."""
 
     node: Ints
     row: Ints
@@ -185,10 +186,12 @@ class _Level(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """Rows at the nodes of a level that may be cut, with their nodes; numbers of rows
-    and sums of rewards by arm (nodes, K).
+    """The nodes of one level that may still be split, with their rows.
 
-    Rows of one node and arm are neighbours, starting at the positions `begin`.
+    `node` and `row` contain the node and the number of each row, sorted by node and
+    then by arm. `begin` are the positions at which a new combination of node and arm
+    starts. `counts` and `totals` are the number of rows and the sum of rewards of each
+    node and arm (nodes, K).
     """
 
     node: Ints
@@ -348,8 +351,8 @@ def _candidates(
     """Return random columns and midpoints of two random rows (nodes, candidates).
 
     If a second row has the same number as the first one, the next row replaces it, up
-    to `_TRIES` times. Between a missing number and another, the cut is below all
-    numbers; between two missing numbers there is no cut.
+    to `_TRIES` times. If one of the two numbers is missing, the cut is below all
+    numbers. If both are missing, there is no cut.
     """
     draws = numbers[:, None] * plan.candidates + np.arange(plan.candidates)
     bits = _random_bits(plan.key, draws)
@@ -375,7 +378,8 @@ def _candidates(
 
 
 def _below(size: int | Ints, bits: Hashes, n_bits: int) -> Ints:
-    """Return whole numbers below `size`, from n random bits each."""
+    """Return whole numbers from 0 to `size` - 1, each made from `n_bits` random
+    bits."""
     scaled = bits * np.asarray(size, np.uint64)
     return (scaled >> np.uint64(n_bits)).astype(np.int64)
 

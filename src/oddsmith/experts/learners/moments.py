@@ -31,8 +31,9 @@ class RunningMoments(NamedTuple):
         return cls(*np.zeros((3, *shape, dim)))
 
     def wider(self, is_zero: Bools, seen: float) -> "RunningMoments":
-        """Return the moments with further columns, up to those of `is_zero` (d), which
-        were 0 or missing in the `seen` rows so far."""
+        """Return the moments with further columns, d in all. In the `seen` earlier
+        rows, a new column counts as 0 where `is_zero` (d) is true, otherwise as
+        missing."""
         *lead, dim = self.mean.shape
         widths = [(0, 0)] * len(lead) + [(0, len(is_zero) - dim)]
         moments = RunningMoments(*(np.pad(part, widths) for part in self))
@@ -56,8 +57,9 @@ def with_row(moments: RunningMoments, x: Array) -> RunningMoments:
 
 
 def standardise(moments: RunningMoments, x: Array, is_category: Bools) -> LearnerInput:
-    """Subtract the mean from rows (…, d), divide numbers by their sd and clip them at
-    five, then divide all by one root, so that squares sum to about 1.
+    """Subtract the mean from rows (…, d), divide numbers by their standard deviation
+    and clip them to ±5, then divide all columns by the same root, so that their squares
+    sum to about 1.
 
     root² is the number of numeric columns that vary plus the sum of the categories'
     variances.

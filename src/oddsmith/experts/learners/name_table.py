@@ -1,5 +1,5 @@
-"""NameTable: a bounded table of arms by digests of their names. If it is full, the
-least recently learnt arm is dropped."""
+"""NameTable: a table of arms by digests of their names, with a maximum size. If it is
+full, the arm whose last reward is the oldest is dropped."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -17,11 +17,12 @@ _FIRST = 16  # initial size; the table doubles when it is full, up to the bound
 
 
 class NameTable(NamedTuple):
-    """Digests of names in ascending order (n), the slot of each (n), and two counts for
-    each slot (C).
+    """A table that maps the digest of an arm's name to a slot. `digests` (n) are in
+    ascending order, `places` (n) contains the slot of each.
 
-    `counts` contains the number of rewards of the arm in each slot; `last` is the
-    number of its latest reward among all rewards. `salt` (16) keys the digests.
+    For each slot (C), `counts` contains the number of rewards of its arm, and `last`
+    the position of its latest reward among all rewards. `salt` (16 bytes) is the key of
+    the digests.
     """
 
     digests: npt.NDArray[np.uint64]
@@ -69,10 +70,11 @@ def slots_of(table: NameTable, names: Sequence[str]) -> Ints:
 
 
 def claim(table: NameTable, name: str, number: int, most: int) -> Place:
-    """Return the slot of `name` for the `number`-th reward of all, in place.
+    """Return a slot for `name`, whose arm gets the reward with this number among all
+    rewards. The table changes in place.
 
-    A new name gets a free slot, otherwise that of the arm that was not learnt for the
-    longest time.
+    A new name gets a free slot or, if there is none, the slot of the arm whose last
+    reward is the oldest.
     """
     digest = np.uint64(_digest(name, table.salt.tobytes()))
     at = int(np.searchsorted(table.digests, digest))

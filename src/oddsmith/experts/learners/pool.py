@@ -50,8 +50,8 @@ class Sizes(NamedTuple):
 
 
 class PooledLearner(Protocol):
-    """A learner for rows (K, d), one for each arm, and the slots of their names. It has
-    no state of its own."""
+    """A learner that all arms share. Its input is a row of numbers for each arm (K, d)
+    and the slots of the arms' names. The caller keeps its state."""
 
     @property
     def name(self) -> str:
@@ -84,14 +84,14 @@ class PooledLearner(Protocol):
         ...
 
     def wider(self, state: Any, fill: Array, sizes: Sizes) -> Any:
-        """Return the state for rows with as many numbers as `fill` has. The further
-        ones had the values in `fill`, or 0, so far."""
+        """Return the state for rows with as many numbers as `fill` has. In earlier
+        rows, the additional numbers count as those in `fill`, or as 0."""
         ...
 
 
 class PooledRidgeState(NamedTuple):
-    """The regression shared by all arms, the one with products, the initial number of
-    columns, and sums by arm.
+    """The regression shared by all arms, the regression with products, the initial
+    number of columns, and sums by arm.
 
     The sums are of rewards (C), of features (C, D) and of features with products (C,
     M).
@@ -224,8 +224,9 @@ class PooledRidge:
         known: Remembered,
         reward: float,
     ) -> PooledRidgeState:
-        """Add the row minus its arm's mean to the regression, weighted by the certainty
-        of that mean; then add the row to the arm."""
+        """Add the row minus its arm's mean row to the regression, with a weight that
+        grows with the number of the arm's rewards. Then add the row to the arm's
+        sums."""
         raw = self._raw(state, seen)
         centred = _centred(state, raw, known, self.pull)
         total = float(centred.total[0])
@@ -258,8 +259,8 @@ class PooledRidge:
     def wider(
         self, state: PooledRidgeState, fill: Array, sizes: Sizes
     ) -> PooledRidgeState:
-        """Return the state with further numbers, which were 0, their mean, so far. The
-        first call sets `first`."""
+        """Return the state for rows with further numbers. In earlier rows, these count
+        as 0, which is their standardised mean. The first call sets `first`."""
         precision = self._precision(sizes)
         crossed = self._crossed_precision(sizes)
         rows = _pad_rows(state.rows, precision.shape[-1])

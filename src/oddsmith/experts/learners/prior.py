@@ -18,9 +18,9 @@ def prior_mean(total: Array, count: Array) -> Array:
     """Return the prior mean (…) of an arm without rewards, from the sum and the number
     of all rewards.
 
-    The result is m + sqrt(m (1 - m)), but at most 1/2 or m, where m includes two more
-    rewards of 1/2. It is optimistic, so that new arms are tried, and small if all
-    rewards are small.
+    The result is m + sqrt(m (1 - m)), but at most max(m, 1/2), where m is the mean of
+    all rewards and of two additional rewards of 1/2. This prior mean is optimistic, so
+    that new arms are tried, but small if all rewards are small.
 
     >>> prior_mean(np.array([0.0, 8.0, 1.0]), np.array([0.0, 8.0, 198.0]))
     array([0.5       , 0.9       , 0.10949874])
@@ -43,7 +43,7 @@ def largest_sd(total: Array, count: Array) -> Array:
 
 
 def _mean(total: Array, count: Array) -> Array:
-    """Return the mean of all rewards and two of 1/2, which is in (0, 1) up to
-    rounding."""
+    """Return the mean of all rewards and of two additional rewards of 1/2. It is in (0,
+    1) up to rounding."""
     mean: Array = np.minimum((1 + total) / (2 + count), 1.0)
     return mean

@@ -19,7 +19,7 @@ _LEAST = 0.04  # minimum divisor, as a share of the sum of variances
 
 
 class Layout(NamedTuple):
-    """Positions of the linear part and of the products among the features.
+    """Positions of the linear part and of the products in the feature vector.
 
     Features are in the order of learning: each column (d) adds its numbers, then its
     products with the earlier columns of the other kind. So further columns only append
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(is_own: Bools) -> Layout:
-    """Return the layout for columns; `is_own` (d) marks those of the arm.
+    """Return the layout for d columns; `is_own` (d) marks the columns of the arm.
 
     >>> layout_of(np.array([False, True, True])).places
     array([3, 6])

@@ -41,12 +41,12 @@ learners predict differently after the same rewards."""
 
 
 class LearnerInput(NamedTuple):
-    """Numbers of a context, raw (NaN if missing) and standardised (0 if missing), both
-    (…, d).
+    """The numbers of a context: raw ones (…, d), NaN if missing, and standardised ones
+    (…, d), 0 if missing.
 
-    The squares of the standardised ones sum to about 1 for any d. `linear` (…, l)
-    replaces them in linear parts if there are more features; `crossed` (…, m) also
-    contains products of the context's and the arm's numbers.
+    The squares of the standardised numbers sum to about 1 for any d. If `linear` (…, l)
+    is given, it replaces them in the linear part of regressions. `crossed` (…, m)
+    contains `linear` and the products of the context's and the arm's numbers.
     """
 
     x: Array
@@ -86,8 +86,7 @@ class Belief(NamedTuple):
     sd: Array
 
     def scaled(self, unit: Array) -> "Belief":
-        """Return the posterior of states (…) for rewards that are `unit` (…) times as
-        large."""
+        """Return the posterior for rewards that are `unit` (…) times as large."""
         if np.all(unit == 1):
             return self
         factor = unit[..., None, None]
@@ -95,8 +94,9 @@ class Belief(NamedTuple):
 
 
 def side_by_side(beliefs: Sequence[Belief], portion: Array | None) -> Belief:
-    """Return the posteriors of several learners (…, N, K), and with the `portion` (…)
-    of the first also a mixture of the first two."""
+    """Return the posteriors of several learners, stacked (…, N, K). If `portion` (…) is
+    given, append a mixture of the first two learners in which the first has this
+    weight."""
     first = beliefs[0]
     if len(beliefs) == 1:
         return Belief(first.mean[..., None, :], first.sd[..., None, :])
@@ -131,16 +131,17 @@ def scaled_advice(decision: Decision, unit: Array) -> Array | None:
 
 
 class Mixture(NamedTuple):
-    """Sums (…) over rewards r that determine the mixture of two learners with
-    predictions f + d and f: `product` of (r - f) d, and `square` of d²."""
+    """Mixture of two learners with predictions f + d and f, weighted to minimise the
+    square loss. Two sums (…) over rewards r determine it: `product` of (r - f) d, and
+    `square` of d²."""
 
     product: Array
     square: Array
 
     @classmethod
     def even(cls, shape: tuple[int, ...] = ()) -> Self:
-        """Return half of each learner, with the weight of differences whose squares sum
-        to 4."""
+        """Return the initial mixture: half of each learner, with as much weight as
+        earlier differences d whose squares sum to 4."""
         return cls(np.full(shape, 2.0), np.full(shape, 4.0))
 
     @property
@@ -244,7 +245,8 @@ class LearnerBank(Experts):
         return np.full(len(self.names), state.warm_start.is_active)
 
     def notes(self, state: State) -> tuple[str, ...]:
-        """Return the shares of the three votes after a log, while votes are mixed."""
+        """Return the shares of the three votes (see `warm_start`) as text, while votes
+        are mixed after a log."""
         warm_start: WarmStart = state.warm_start
         if not warm_start.has_policy:
             return ()
@@ -292,7 +294,8 @@ class LearnerBank(Experts):
         gamma: Real,
         eligible: Bools | None = None,
     ) -> AdviceAndOdds | None:
-        """Return the votes of optimistic learners, counted in one compiled call."""
+        """Compute the votes and propensities of optimistic learners in one compiled
+        call."""
         if kernels.compiled() is None or type(self.ballots) is not Optimistic:
             return None
         if state.warm_start.has_policy:
@@ -340,13 +343,13 @@ class LearnerBank(Experts):
 
 
 class Learner(Protocol):
-    """A learner without a state of its own: `start` makes it, a tuple of arrays with
-    leading batch axes; `learn` may modify it in place."""
+    """A learner. It stores no state: `start` creates the state, a tuple of arrays with
+    leading batch axes, and `learn` may modify this state in place."""
 
     @property
     def name(self) -> str:
-        """Text for the expert's name, with unusual settings: two learners of one kind
-        have different names."""
+        """Text for the expert's name. It contains the settings that are not the
+        default, so that two learners of one kind have different names."""
         ...
 
     def start(self, shape: tuple[int, ...], n_arms: int, dim: int) -> State:
@@ -369,8 +372,8 @@ class Learner(Protocol):
         ...
 
     def wider(self, state: State, fill: Array) -> State:
-        """Return the state for as many numbers as `fill` (d) has. The further ones had
-        the values in `fill` in all rows so far."""
+        """Return the state for contexts with as many numbers as `fill` (d) has. In all
+        earlier rows, the additional numbers count as those in `fill`."""
         ...
 
     def revise(

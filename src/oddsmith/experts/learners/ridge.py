@@ -89,8 +89,9 @@ class Ridge:
         return state._replace(models=models)
 
     def wider(self, state: RidgeState, fill: Array) -> RidgeState:
-        """Return the state with further numbers, which were 0, their mean, so far. The
-        first call sets `first`."""
+        """Return the state for contexts with further numbers. In earlier contexts,
+        these count as 0, which is their standardised mean. The first call sets
+        `first`."""
         models = with_features(state.models, self._precision(len(fill)))
         return RidgeState(models, state.first or len(fill))
 

@@ -178,8 +178,8 @@ class SharedExperts(LearnerBank):
         return Schemas(self.schema, self.arm_schema)
 
     def _with_columns(self, state: SharedState, drawn: Offer) -> SharedState:
-        """Return the state with the columns of the drawn arm's row. Further columns
-        were 0 or missing so far."""
+        """Return the state with the columns of the drawn arm's row. New columns count
+        as 0 or missing in earlier rows."""
         features = None
         if drawn.features is not None:
             features = drawn.features[drawn.arms[0]]

@@ -1,5 +1,5 @@
-"""Trees in blocks of equal size, so that one tree can be replaced on its own:
-predictions and updates of their nodes.
+"""Predictions and updates of a forest. Trees are stored in blocks of equal size, so
+that a single tree can be replaced.
 
 An arm's mean in a context is an average over all ways to cut a tree short on the path
 to its leaf, each weighted by the likelihood of the rewards (context tree weighting,
@@ -201,8 +201,8 @@ def _weigh_nodes(tree: Trees, nodes: Ints) -> None:
 
 
 def _paths(trees: Trees, x: Array) -> Ints:
-    """Return the nodes (L, T, B) on the paths of rows x (B, d), from roots to leaves,
-    where paths stay. A missing number goes left.
+    """Return the nodes (L, T, B) on the paths of rows x (B, d) from roots to leaves.
+    Shorter paths repeat their leaf. A missing number goes left.
 
     Nodes are numbered across all trees: the root of tree t is node t V.
     """
@@ -245,8 +245,8 @@ def _walks(trees: Trees, row: Array) -> Ints:
 
 
 def _with_a_number(x: Array) -> Array:
-    """Return rows x (…, d) with at least one number, because a leaf also compares the
-    first number."""
+    """Return rows x (…, d), with a column of zeros if d is 0, because even a leaf
+    compares the first number."""
     if x.shape[-1]:
         return x
     return np.zeros((*x.shape[:-1], 1))

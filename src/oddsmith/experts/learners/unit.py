@@ -1,8 +1,8 @@
 """Unit of rewards: a power of two that is at least as large as all rewards so far.
 
 Learners see rewards divided by this unit, and their predictions are multiplied by it.
-So assumptions about rewards in [0, 1] work for rewards of any size: those of 1e-6 are
-learnt as fast as those of 1. Division by a power of two is exact.
+So methods that assume rewards in [0, 1] work for rewards of any size: rewards of 1e-6
+are learnt as fast as rewards of 1. Division by a power of two is exact.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Warm starts: how learners vote after they were trained on a log.
 
-A log contains little about the arms that its logging policy avoided. Votes for the arm
-with the largest optimistic estimate would choose exactly those arms. So after a log,
-each learner's vote is a mixture of three votes:
+A log contains little about the arms that its logging policy avoided. Optimistic votes
+would choose exactly these arms, because their estimates are the most uncertain. So
+after a log, each learner's vote is a mixture of three votes:
 
     optimistic   the usual vote
     cautious     the arm with the largest mean - sd
@@ -19,8 +19,9 @@ learnt:
 
 q is the learners' mean, p the propensities, and σ² the mean squared residual of q. 1 /
 (1 + exp(-1.7 z)) is approximately the probability that a normal number with mean z is
-above 0. Later rows count more, because learners improve: row t has a weight of about t.
-Live rewards are scored in the same way and reduce the prior, so that the caution ends.
+above 0. Later rows count more, because learners improve: row t has weight t,
+approximately. Live rewards are scored in the same way and reduce the prior, so that the
+caution ends.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,10 +106,10 @@ class LoggingPolicy(NamedTuple):
 class WarmStart(NamedTuple):
     """The estimated logging policy, and the comparison of the votes with it.
 
-    `rows` of the log and `live` rewards were scored. `gains` and `variances` (2,) are
-    those of the optimistic and of the cautious votes relative to the logging policy's;
-    `residual` is the mean squared residual of the learners. All fields are () if the
-    state was not fitted from a log.
+    `rows` and `live` are the numbers of rows of the log and of live rewards that were
+    scored. `gains` and `variances` (2,) compare the optimistic and the cautious votes
+    with those of the logging policy; `residual` is the mean squared residual of the
+    learners. All fields are () if the state was not fitted from a log.
     """
 
     rows: Any = ()

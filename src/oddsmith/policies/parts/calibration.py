@@ -1,6 +1,7 @@
 """Online calibration: predictions of experts on the scale of the rewards.
 
-An expert's predictions f are used in two forms, weighted by the evidence for each:
+A calibrated prediction is a mean of two forms of an expert's prediction f, weighted by
+the evidence for each:
 
     unchanged:    f
     calibrated:   s(a + b (z - mean z)),   z = logit(f),   s the logistic function
@@ -34,8 +35,9 @@ _MOST_EVIDENCE = 20.0
 
 
 class Calibration(NamedTuple):
-    """Intercept a and slope b (…, N) of each expert; H (…, N, 3), its entries for a², a
-    b and b²; and the log evidence (…, N) that predictions are already calibrated.
+    """The calibration of each expert: intercept a and slope b (…, N), the entries of H
+    for a², a b and b² (…, N, 3), and the log evidence (…, N) that predictions are
+    already calibrated.
 
     The evidence is a difference of log likelihoods: that of the unchanged predictions
     minus that of the calibrated ones.
@@ -53,8 +55,8 @@ class Calibration(NamedTuple):
         return _logistic(self.evidence)
 
     def learn(self, z: Array, distance: Array, rewards: Array) -> "Calibration":
-        """Return the calibration after a reward (…) of an arm with logits z (…, N), at
-        this distance from the mean.
+        """Return the calibration after a reward (…) of an arm with logits z (…, N).
+        `distance` (…, N) is their difference from the mean over the arms.
 
         The calibration of an expert without a prediction (NaN) is not changed.
         """
@@ -105,7 +107,7 @@ class Calibration(NamedTuple):
 
     def rescale(self, factor: Array) -> "Calibration":
         """Return the calibration for a unit in which rewards are `factor` (…) times as
-        large: c becomes about factor · c."""
+        large. A calibrated prediction c becomes about factor · c."""
         return self._replace(intercept=self.intercept + np.log(factor)[..., None])
 
 

@@ -1,5 +1,5 @@
-"""Choices: the difference between the best expert's policy and the policy of the best
-predictor, with an anytime-valid interval.
+"""Choices: the difference in reward between the best expert's policy and the policy of
+the best predictor, with an anytime-valid interval.
 
 Let w be an expert's vote divided by the propensity. Then w r and w (1 - r) are at least
 0, and their means are the reward and the loss of the expert's policy. For X >= 0 and λ
@@ -8,8 +8,8 @@ in (0, 1), exp(λ (X - c) - ψ(λ) (X - c)²) <= 1 + λ (X - c), ψ(λ) = -ln(1 
 below at all times, by Ville's inequality. A union bound over the λ, the experts and
 both sums keeps the level for any pair.
 
-Both bounds are lower bounds. So a clipped weight, an arm that cannot be drawn, or an
-arm that has not been drawn yet makes the interval wider and never invalid."""
+Both bounds are lower bounds. So the interval only becomes wider, and stays valid, if a
+weight is clipped, or if an arm cannot be drawn or has not been drawn yet."""
 
 from collections.abc import Sequence
 from math import log
@@ -35,8 +35,8 @@ _NAMED = 3  # maximum number of hidden policies named in the text
 
 
 class Choices(NamedTuple):
-    """The best policy and the best predictor by name, and the advantage of the former
-    with a 95 % interval.
+    """The names of the best policy and of the best predictor, and the additional reward
+    of the best policy with a 95 % interval.
 
     `hidden` are the experts whose arms were drawn too rarely to estimate the reward of
     their policies.

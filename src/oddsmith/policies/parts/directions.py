@@ -27,8 +27,8 @@ def shared_best(
     seed: int,
     optimist: bool = False,
 ) -> Array:
-    """Return the share of n fixed directions z in which each arm of mean + S z is the
-    largest (…, K), S S = covariance.
+    """Return for each arm (…, K) the share of n fixed directions z in which its
+    component of mean + S z is the largest, where S S = covariance.
 
     The result is a deterministic function of the arguments: approximate Thompson
     sampling with exact propensities, because arms are drawn from the returned values.
@@ -59,8 +59,8 @@ def best_rows(
     """Return the share of weight vectors (n, d) under which each arm's row (…, K, d)
     scores highest (…, K). Tied arms share it.
 
-    A score is at least that under the weights `least`, if given. The result of a row
-    does not depend on its position.
+    If the weight vector `least` is given, an arm's score is at least its score under
+    `least`. The result of a row does not depend on its position.
     """
     scores = row_products(rows, np.ascontiguousarray(weights.T))
     if least is not None:

@@ -10,11 +10,12 @@ optimal (Edmonds 1970): raise the arm with the highest value until its cap or th
 one of its groups is reached, then the next arm.
 
 Proof sketch. Let p be feasible, q the greedy result, and a the first arm in order of
-value where they differ: p_a < q_a, as q_a is the most that the arms before it allow.
-Raising p_a breaks at most bounds of groups that contain a. Let g be the smallest of
-them that is full in p (all arms, if none is). Since p(g) >= q(g), some arm b in g has
-p_b > q_b, and comes after a. Moving a little mass from b to a stays within all bounds,
-does not lower the expected value and brings p closer to q. So q is optimal.
+value where they differ: p_a < q_a, because q_a is the largest value that the earlier
+arms allow. Raising p_a can violate only the bounds of groups that contain a. Let g be
+the smallest such group that is full in p, or the group of all arms if none is full.
+Since p(g) >= q(g), some arm b in g has p_b > q_b, and b comes after a. Moving a little
+mass from b to a stays within all bounds, does not lower the expected value and brings p
+closer to q. So q is optimal.
 
 The bounds are the same for all experts and the set is convex, so a mixture of feasible
 ballots is feasible.
@@ -93,8 +94,8 @@ class Limits:
         """Return the bounds over these arms (…, K) only.
 
         A cap applies only while another eligible arm can take the remaining
-        probability: the only eligible arm has no cap, and neither has a group that
-        contains all eligible arms.
+        probability: a single eligible arm has no cap, and a group that contains all
+        eligible arms has no cap.
         """
         alone = np.add.reduce(eligible, axis=-1, keepdims=True) == 1
         high = np.where(alone, 1.0, self.high)
@@ -116,8 +117,8 @@ class Limits:
         return np.minimum(np.maximum(propensities, self.low), self.high)
 
     def _refuse(self, rest: Array) -> NoReturn:
-        """Raise an error that names the bounds which prevent a sum of 1; `rest` (…) is
-        the difference."""
+        """Raise an error that names the bounds that prevent a sum of 1. `rest` (…) is
+        the probability that the bounds do not allow to assign."""
         check_feasible(self.low, self.high, self.eligible)
         floors = _by_group(self.members, self.low)
         above = floors > self.at_most + FEASIBLE
@@ -156,7 +157,7 @@ def feasible_ballots(ballots: Array, values: Array, limits: Limits) -> Array:
     allow, and the excess goes to the arms below their caps with the highest values (…,
     N, K). Tied arms share it, and an arm without a value (NaN) comes last. A ballot for
     the arms with the highest value becomes the feasible distribution with the highest
-    expected value. An expert without a vote (a row of 0) keeps none.
+    expected value. A row of zeros (an expert without a vote) is unchanged.
 
     >>> limits = Limits(
     ...     np.zeros(3),

@@ -17,7 +17,8 @@ __all__ = ["checked_dim", "feature_names", "named_weights", "read_features"]
 
 
 def checked_dim(dim: object, *schemas: object) -> int:
-    """Return the number of features: `dim`, or the numbers of the schemas and a 1.
+    """Return the number of features: `dim` or, if there are schemas, the number of
+    their encoded numbers plus 1.
 
     >>> checked_dim(3, None), checked_dim(0, Schema(numbers=("age",)))
     (3, 2)
@@ -53,8 +54,8 @@ def read_features(
     """Return the context as float64 (…, dim). A schema encodes missing numbers as 0 and
     appends a 1.
 
-    For an offer, return a row for each arm: the numbers of the context, then those of
-    the arm.
+    For an offer, return a row for each arm: the numbers of the context, followed by the
+    arm's numbers.
 
     >>> read_features({"age": None}, Schema(numbers=("age",)))
     array([0., 1.])

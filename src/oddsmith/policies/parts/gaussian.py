@@ -74,13 +74,13 @@ def shared_weights(state: Any) -> Array:
 class OverFeatures(Policy):
     """Base class of linear policies.
 
-    With `n_arms`, every arm has its own weight vector and the context is (…, d). With
-    n_arms None, all arms share one vector and the context is a row of features for each
-    arm, (…, K, d). With a `schema`, which then determines `dim`, contexts are dicts,
-    rows of data frames, or data frames with a row for each arm if a vector is shared.
-    Missing numbers are encoded as 0, a missing category as zeros, and the last feature
-    is 1. If a vector is shared, arms may be passed in the call: a row then contains the
-    numbers of the context, followed by those of the arm's features, encoded by
+    With `n_arms`, every arm has its own weight vector and the context is (…, d). If
+    `n_arms` is None, all arms share one vector and the context contains a row of
+    features for each arm, (…, K, d). With a `schema`, which then determines `dim`,
+    contexts are dicts, rows of data frames, or data frames with a row for each arm if a
+    vector is shared. Missing numbers are encoded as 0, a missing category as zeros, and
+    the last feature is 1. If a vector is shared, arms may be passed in the call. A row
+    then contains the numbers of the context, followed by the arm's features, encoded by
     `arm_schema`. `update` modifies the state in place. Rank-one updates stay accurate
     while features² · rewards / ridge is below about 1e10.
     """

@@ -1,5 +1,5 @@
-"""Langevin moves (MALA), which make particles more diverse and leave the posterior
-unchanged."""
+"""Langevin moves (MALA) of particles. They make particles more diverse and leave the
+posterior unchanged."""
 
 from typing import NamedTuple
 

@@ -15,10 +15,11 @@ def laplace_step(
     score: Array, variance: Array, reward: Array, eta: float
 ) -> tuple[Array, Array]:
     """Return (s, h) such that the mode of N(θ; m, Σ) exp(-η log loss) is m + s Σφ and
-    the curvature there is η h, given φ·m and φ'Σφ.
+    the curvature of η log loss at the mode is η h. `score` is φ·m and `variance` is
+    φ'Σφ.
 
-    The mode lies on the line m + s Σφ, and s solves s = η (r - σ(φ·m + s φ'Σφ)), a
-    single number, by Newton's method.
+    The mode lies on the line m + s Σφ. The number s is the solution of s = η (r - σ(φ·m
+    + s φ'Σφ)), which is computed by Newton's method.
 
     >>> s, h = laplace_step(np.array([0.0]), np.array([1.0]), np.array([1.0]), 1.0)
     >>> s.round(4), h.round(4)

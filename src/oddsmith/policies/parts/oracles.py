@@ -26,11 +26,11 @@ OracleName = Literal["vovk", "mixture"]
 
 @dataclass(frozen=True, eq=False)
 class OverOracle(MultiplicativeWeights):
-    """Base class of policies that turn one prediction per arm into propensities by a
-    rule, which the subclass defines.
+    """Base class of policies that compute propensities from one prediction per arm. The
+    subclass defines the rule.
 
-    The oracle weighs experts by its own loss, and the advice contains their
-    predictions.
+    The oracle makes these predictions from those of the experts, which it weighs by its
+    own loss. Decisions record the experts' predictions as advice.
     """
 
     sharpness: float
@@ -82,8 +82,8 @@ def predicted(kind: str, log_weights: Array, predictions: Array) -> Array:
     """Return the oracle's prediction for every arm (…, K) from the experts that predict
     it.
 
-    An arm without any prediction counts as the mean of the others, and as 1/2 if no arm
-    has one.
+    If no expert predicts an arm, its prediction is the mean over the other arms, or 1/2
+    if no arm has a prediction.
     """
     oracle = ORACLES[kind].predict
     opinions = ~np.isnan(predictions)

@@ -32,7 +32,7 @@ class OverPosterior(OverFeatures):
     """Draw each arm with the probability that its θ_a·φ is the largest under θ ~
     N(mean, width² covariance), mixed with gamma.
 
-    The default of gamma is 0 if each arm has its own posterior, and 0.01 for a shared
+    The default of gamma is 0 if each arm has its own posterior, and 0.01 if arms share
     one.
     """
 

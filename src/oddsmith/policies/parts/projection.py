@@ -25,12 +25,12 @@ def project(
     """Return the distribution within the bounds closest to `propensities` (…, K):
     clip(λ p, floor, cap) with sum 1.
 
-    This form minimises both KL(q, p) and KL(p, q). Propensities of 0 count as equal and
-    infinitely small: they get more than their floor only once every other arm is at its
-    cap. An ineligible arm gets 0, and a single eligible arm gets 1 even if its cap is
-    smaller. Arms are fixed at a bound one after the other, and the others share the
-    rest in proportion (Bitran and Hax 1981). So λ, which may exceed the range of
-    floats, is never computed, and the result is exact to rounding.
+    This form minimises both KL(q, p) and KL(p, q). Propensities of 0 are treated as
+    equal and infinitely small: these arms get more than their floor only if every other
+    arm is at its cap. An ineligible arm gets 0, and a single eligible arm gets 1 even
+    if its cap is smaller. Arms are fixed at a bound one after the other, and the others
+    share the rest in proportion (Bitran and Hax 1981). So λ, which may exceed the range
+    of floats, is never computed, and the result is exact to rounding.
 
     >>> project(
     ...     np.array([0.7, 0.3, 0.0]),
@@ -72,8 +72,9 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
         beyond = below | above
         if not beyond.any():
             return odds
-        # Fix the arms on the side with the larger deficit at their bounds. When the
-        # other arms change to balance the sum, these can only move further beyond.
+        # Fix the arms on the side with the larger deficit at their bounds. The other
+        # arms then change to balance the sum, which can only move the fixed arms
+        # further beyond their bounds.
         missing = np.clip(odds, low, high) - odds
         lack = sums(np.where(beyond, missing, 0.0))
         below = below & (lack >= 0)
@@ -84,8 +85,8 @@ def _shared(base: Array, low: Array, high: Array) -> Array:
 
 
 def sums(values: Array) -> Array:
-    """Sum over arms (…, 1) from first to last, in the order of a plain loop, so that a
-    row and a batch give the same bits."""
+    """Return the sum over arms (…, 1), added from first to last as in a plain loop, so
+    that a row has the same result in a batch as on its own."""
     running: Array = np.add.accumulate(values, axis=-1)
     return running[..., -1:]
 
@@ -181,11 +182,10 @@ def project_groups(
     """Project one row (K,) to feasible bounds with caps on groups of arms.
 
     `members` (G, K) marks the arms of groups that are nested or disjoint, and `at_most`
-    (G,) contains their caps. A group whose share is too large without its cap gets
-    exactly its cap, because what other groups lose can only increase its share. Its
-    arms are projected separately and the others share the rest, until no group has too
-    much. Inner groups come first; an outer group that is still too large projects them
-    again.
+    (G,) contains their caps. A group whose share exceeds its cap gets exactly its cap,
+    because reducing other groups can only increase its share. Its arms are projected
+    separately and the others share the rest, until no group has too much. Inner groups
+    come first; an outer group that is still too large projects them again.
 
     >>> members = np.array([[True, True, False]])
     >>> odds = np.array([0.6, 0.3, 0.1])
