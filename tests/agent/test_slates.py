@@ -253,11 +253,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"slots": 2.0}, "slots must be a whole number"),
     ({"slots": "top"}, "slots must be a whole number"),
     ({"slots": ["top"]}, "slots must be a list of Slot\\(name\\); got 'top' in it"),
-    ({"slots": 7}, "slots must be at most the arms that may be shown, 6; got 7"),
+    ({"slots": 7}, "slots must not outnumber the arms that may be shown, 6; got 7"),
     ({"slots": 10**30}, "slots must be a whole number from 1 to 1,000"),
     (
         {"slots": 3, "eligible": ["a", "b"]},
-        "slots must be at most the arms that may be shown, 2; got 3",
+        "slots must not outnumber the arms that may be shown, 2; got 3",
     ),
     (
         {"slots": [od.Slot("top"), od.Slot("top")]},
@@ -305,7 +305,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"slots": [od.Slot("top", [1.0])]},
-        "slot 'top': features must be a dict, as the context is; got \\[1.0\\]",
+        "slot 'top': features must be a dict, like the context; got \\[1.0\\]",
     ),
     (
         {"context": [1.0], "slots": [od.Slot("top", {"a": 1})]},
@@ -335,7 +335,7 @@ def test_what_is_wrong_is_refused_in_a_sentence_and_costs_no_step(place: int) ->
 def test_a_refusal_half_way_gives_all_steps_back() -> None:
     unnamed = od.Agent(od.BetaThompsonSampling(3, gamma=0.1), seed=7)
     with pytest.raises(
-        od.errors.NoEligibleArm, match="slots must be at most as many as the arms"
+        od.errors.NoEligibleArm, match="slots must not outnumber the arms"
     ):
         unnamed.decide_slate(None, slots=4)
     assert unnamed.steps == 0

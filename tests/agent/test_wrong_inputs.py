@@ -181,7 +181,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
     ),
     "table of 2 axes": (
         InvalidInput,
-        "table must be numbers",
+        "table must be an array of shape",
         lambda: od.TableExperts(F),
     ),
     "table index 9": (

@@ -103,7 +103,7 @@ def test_a_slate_is_decided_again_activated_and_rewarded(tmp_path: Path) -> None
             answered(served, CALLS.decide_slate({"hour": 9}, **ask | {"slots": 1}))
         with pytest.raises(
             od.InvalidInput,
-            match="slots must be at most the arms that may be shown, 3; got 4",
+            match="slots must not outnumber the arms that may be shown, 3; got 4",
         ):
             answered(
                 served, CALLS.decide_slate({"hour": 9}, arms=["a", "b", "c"], slots=4)

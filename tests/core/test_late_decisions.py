@@ -98,8 +98,8 @@ def test_what_nobody_knows_is_refused() -> None:
         agent(bank("low", "high", version="dec")),
     )
     told = (
-        r"^decision must have advice of an expert of \['low, version dec', .*\]; got "
-        r"\['low, version nov', .*\]"
+        r"^decision must have advice from at least one of \['low, version dec', .*\]; got "
+        r"advice from \['low, version nov', .*\]"
     )
     with pytest.raises(od.InvalidInput, match=told):
         later.learn(decision, 1)

@@ -90,7 +90,7 @@ def test_arms_that_the_model_cannot_tell_apart_are_refused(
         context = {"city": "Rome"}
     with pytest.raises(
         od.InvalidInput,
-        match=rf"^arms must bring a column that model 'trees' reads.* got {got}",
+        match=rf"^arms must have a column that model 'trees' reads.* got {got}",
     ):
         agent.decide(context, arms=arms)
 

@@ -166,7 +166,7 @@ def test_what_has_no_posterior_says_what_to_ask_instead() -> None:
                 od.LinUCB(2, 2).init(), np.array([1.0, np.nan])
             ),
             (
-                "finite numbers up to 1e.100; got others in column 1: fill it in, or "
+                "finite numbers up to 1e.100; column 1 contains others: fill it in, or "
                 "give a schema"
             ),
         ),

@@ -80,8 +80,8 @@ def match_advisers(
         )
     if (places < 0).all():
         raise InvalidInput(
-            f"decision must have advice of an expert of {_few(experts)}; got "
-            f"{_few(advisers)}"
+            f"decision must have advice from at least one of {_few(experts)}; got "
+            f"advice from {_few(advisers)}"
         )
     matched = policy.with_advisers(state, decision, places)
     return matched._replace(advisers=tuple(experts))

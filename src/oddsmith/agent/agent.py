@@ -102,7 +102,7 @@ class Agent:
         check_policy(policy)
         if start is not None:
             if state is not None:
-                raise InvalidInput("start replaces state: give one of them")
+                raise InvalidInput("state and start must not both be given; got both")
             state = _start_state(policy, start)
         if seed is None:
             raise InvalidInput(
@@ -118,7 +118,7 @@ class Agent:
         self._trial.check_arms(self.arms)
         names = self.arms or policy.arms
         if rules and names is None and not policy.takes_offers:
-            raise InvalidInput("arms must have names where there are rules; got none")
+            raise InvalidInput("arms must have names if the policy has rules; got none")
         check_rules(rules, names)
         self._rules = tuple(rules)
         self._experts = signed_names(policy.bank)

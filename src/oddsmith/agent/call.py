@@ -268,7 +268,7 @@ def check_record(decision: Decision) -> None:
     if not fits or not all(isinstance(known, Mapping | None) for known in features):
         got = f"arms {short_repr(decision.arms)} and arm {short_repr(decision.arm)}"
         raise InvalidInput(
-            "decision must have its arm among the arms offered, and features by name; "
+            "decision must have an arm that was offered, and features by name; "
             f"got {got}"
         )
 
@@ -308,7 +308,7 @@ def eligible_mask(
         masks = [eligible_mask(arms, arms if one is None else one) for one in given]
         if len({row.shape for row in masks}) > 1:
             raise InvalidInput(
-                "eligible must be masks of one length in all rows; got masks of "
+                "eligible masks must have the same length in all rows; got "
                 "different lengths"
             )
         mask = np.stack(masks)

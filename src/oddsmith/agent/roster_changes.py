@@ -27,8 +27,8 @@ def policy_after(
         if bank is not None and name not in bank.names:
             if name not in experts:
                 raise InvalidInput(
-                    f"experts must have {name!r}, which joined after the agent was "
-                    f"made; got {list(experts)[:8]}: Agent.load(path, policy, "
+                    f"experts must have {name!r}, which was added after the agent was "
+                    f"created; got {list(experts)[:8]}: call Agent.load(path, policy, "
                     f"experts={{{name!r}: …}})"
                 )
             joins = bank_of_one(bank, name, experts[name])

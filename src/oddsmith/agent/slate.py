@@ -159,8 +159,8 @@ def remaining_call(call: Call, taken: Sequence[int], width: int) -> Call:
     # Without names, the number of arms is known only after the first draw.
     if not mask.any():
         raise NoEligibleArm(
-            "slots must be at most as many as the arms that may be shown; got more "
-            f"than {len(taken)}"
+            "slots must not outnumber the arms that may be shown; got more than "
+            f"{len(taken)} slots"
         )
     return replace(call, mask=mask)
 
@@ -191,7 +191,7 @@ def _check_can_fill(call: Call, slots: Sequence[Slot], masks: Sequence[Bools]) -
     n_arms = int(np.logical_or.reduce(masks).sum())
     if len(slots) > n_arms > 0:
         raise InvalidInput(
-            f"slots must be at most the arms that may be shown, {n_arms}; got "
+            f"slots must not outnumber the arms that may be shown, {n_arms}; got "
             f"{len(slots)}"
         )
     for place, (slot, mask) in enumerate(zip(slots, masks, strict=True)):
@@ -254,7 +254,7 @@ def _join_names(
         features = {}
     if not isinstance(features, Mapping):
         raise InvalidInput(
-            f"slot {slot!r:.40}: features must be a dict, as the context is; got "
+            f"slot {slot!r:.40}: features must be a dict, like the context; got "
             f"{short_repr(features)}"
         )
     if PLACE in context:
@@ -277,7 +277,7 @@ def _slot_numbers(place: int, slot: str, features: Any) -> list[float]:
         return [place]
     if isinstance(features, Mapping | str | bytes):
         raise InvalidInput(
-            f"slot {slot!r:.40}: features must be numbers, as the context is; got "
+            f"slot {slot!r:.40}: features must be numbers, like the context; got "
             f"{short_repr(features)}"
         )
     values = np.atleast_1d(numbers(features)).tolist()

@@ -87,7 +87,9 @@ class Trial:
         run = self._run
         has_units = run is not None and run.has_units
         if has_units and unit is None:
-            raise InvalidInput("unit must be given: the holdout is by unit; got none")
+            raise InvalidInput(
+                "unit must be given, because the holdout is by unit; got none"
+            )
         if unit is not None and not has_units:
             raise InvalidInput(
                 f"unit must be left out if no holdout is by unit; got {unit!r:.60}"
@@ -164,8 +166,8 @@ class Trial:
         missing = [name for name in self.reward_weights if name not in amounts]
         if missing:
             raise InvalidInput(
-                f"metrics must have all amounts that the reward is made from; got none "
-                f"of {missing[0]!r}"
+                f"metrics must contain every amount in reward_weights; got none for "
+                f"{missing[0]!r}"
             )
         return sum(
             weight * amounts[name] for name, weight in self.reward_weights.items()

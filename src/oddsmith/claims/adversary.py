@@ -1,4 +1,4 @@
-"""Regret against an adaptive adversary, who chooses contexts after seeing the policy's
+"""Regret against an adaptive adversary that chooses contexts after seeing the policy's
 state. The bounds hold for such contexts too."""
 
 from typing import Any

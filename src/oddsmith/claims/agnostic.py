@@ -82,8 +82,8 @@ _RATES = ((0.5, 0.0), (1.0, 0.0), (1.0, 0.1))
 
 
 def hedge(setup: Setup) -> Outcome:
-    """Compare GTS with its lower bound and Hedged GTS with its upper bound, in the
-    worlds A1 and A5."""
+    """Compare GTS with its lower bound and Hedged GTS with its upper bound, in worlds
+    A1 and A5 of docs/math 7."""
     steps = setup.steps(10_000, 3000)
     runs = setup.runs(60)
     is_swapped = setup.wrong.other == "swapped"

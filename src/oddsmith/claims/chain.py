@@ -1,12 +1,12 @@
-"""Exact regret in a world of two experts that separates gamma = 0 from gamma > 0, from
-powers of a transition matrix.
+"""Exact regret, from powers of a transition matrix, in a world of two experts in which
+gamma = 0 fails and gamma > 0 does not.
 
 Expert 1 predicts (0.5, 0.9) and is right; expert 2 predicts (0.5, 0.1). Only rewards of
 arm 2 distinguish them, and only expert 1 votes for arm 2. The state m is the number of
 wins minus the number of losses of arm 2. The weights satisfy w_2/w_1 = (1-p)/p · exp(-m
 s), where s = η ln 9 for log loss and 0.8 η for square loss. The regret of t steps is
-linear in the t-th power of the transition matrix, so t = 2^k steps need k squarings and
-no simulation.
+linear in the t-th power of the transition matrix, so 2^k steps need k squarings and no
+simulation.
 """
 
 from math import log
@@ -29,7 +29,8 @@ __all__ = [
 INSTANCE = np.array([[[0.5, 0.9], [0.5, 0.1]]])
 WIN = 0.9
 GAP = 0.4
-# States outside this range have a total probability, or a total regret, below 1e-50.
+# All states outside this range together have a probability, or contribute a regret,
+# below 1e-50.
 _LOW = -60
 _HIGH = 280
 

@@ -21,8 +21,8 @@ _GAMMA = 0.05
 
 
 def learning_rate(setup: Setup) -> Outcome:
-    """Plot regret against eta on a benign problem, where a larger eta is better and the
-    gain levels off. The risk of a large eta shows on another problem."""
+    """Plot regret against eta on a benign problem. A larger eta is better there, and
+    the gain levels off. The experiment `phase` shows the risk of a large eta."""
     problem = instance()
     steps = setup.steps(4000, 1000)
     runs = setup.runs()

@@ -37,7 +37,7 @@ class Rule:
     """A statement to test, its source, and its acceptance criterion in words.
 
     `false_alarm` bounds the probability of rejecting a true statement, over all `cases`
-    together; it is 0 where numbers are exact. If the truth is not known in advance,
+    together; it is 0 if numbers are exact. If the truth is not known in advance,
     `false_pass` bounds the probability of accepting a false statement.
     """
 
@@ -50,7 +50,7 @@ class Rule:
 
     @property
     def level(self) -> float:
-        """Return the error probability that each case may have."""
+        """Return the largest error probability allowed for each case."""
         rate = self.false_alarm if self.false_pass is None else self.false_pass
         assert rate is not None
         return rate / self.cases
@@ -102,7 +102,7 @@ class Break:
     policy that runs and leaves the predictions unchanged.
 
     `eta` and `gamma` are factors, and `shift` is added to every prediction inside the
-    loss. `other` names an error that only one experiment can make.
+    loss. `other` names an error that is specific to one experiment.
     """
 
     name: str

@@ -116,7 +116,8 @@ def conditions(setup: Setup) -> Outcome:
 
 
 def moments(loss: Loss, f: Array, g: Array) -> tuple[Array, Array]:
-    """Return E lhat and E lhat² for Bernoulli rewards with mean f and prediction g.
+    """Return the means of the shifted loss lhat and of its square, for prediction g and
+    Bernoulli rewards with mean f.
 
     >>> [float(m.round(4)) for m in moments(square_loss, np.array(0.5), np.array(1.0))]
     [0.25, 0.3125]

@@ -54,8 +54,9 @@ _ARMS = 3
 # width 0.0125.
 _REACH = 5.0
 _FINE = 801
-# Acceptance interval in standard errors. With 24 runs, chance exceeds it once in 20,000
-# cases. Adaptive resampling adds a bias of about half a standard error.
+# Half-width of the acceptance interval in standard errors. With 24 runs, a correct
+# result is outside by chance in 1 of 20,000 cases. Adaptive resampling adds a bias of
+# about half a standard error.
 _ERRORS = 5.0
 # Leave out arms that are less likely to be best: too few particles favour them for a
 # reliable standard error.

@@ -40,10 +40,10 @@ class LateRegret(NamedTuple):
 def late_regret(
     loss: str, *, eta: float, gamma: float, prior: float, steps: int, delay: int
 ) -> LateRegret:
-    """Return the regret if every reward is `delay` steps late, by backward recursion
-    over pending draws and wins less losses.
+    """Return the regret if every reward is `delay` steps late, by backward recursion.
+    Its states are the pending draws and the number of wins minus losses.
 
-    A pending draw matters only by whether it was arm 2, so there are 2^delay queues.
+    Of a pending draw, only whether it was arm 2 is needed, so there are 2^delay queues.
     Its reward is drawn when it arrives.
 
     >>> [

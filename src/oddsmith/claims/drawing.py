@@ -1,4 +1,4 @@
-"""Lines that several figures share: means with two standard errors, and regret over
+"""Lines that several figures draw: means with two standard errors, and totals over
 time."""
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""Work of Regressor Elimination compared with GTS, as the number of expert predictions
-read. Time is not measured."""
+"""Computational cost of Regressor Elimination compared with GTS, measured as the number
+of expert predictions that they read, not as time."""
 
 from itertools import pairwise
 from typing import Any

@@ -223,8 +223,8 @@ def _limit(eta: float, regret: float, prior: float) -> Claim:
 
 
 def _power(setup: Setup, eta: float, prior: float) -> Claim:
-    """Claim the exponent of T over as many periods of the lattice as fit between 2^14
-    and 2^30 steps."""
+    """Claim that the regret grows with this exponent of T. The exponent is measured
+    over as many periods of the lattice as fit between 2^14 and 2^30 steps."""
     first = 2**14
     halves = 16 * log(2)
     periods = int(halves / (eta * log(9)))

@@ -40,8 +40,8 @@ def pessimistic(setup: Setup) -> Outcome:
 
 
 def adversarial(setup: Setup) -> Outcome:
-    """An adversary that shows the context on which the current propensities lose the
-    most reward."""
+    """An adversary that shows the context in which the current propensities have the
+    largest expected regret."""
     table = random_table()
     text = (
         "The table of the benign world, but in each run an adversary who sees the "

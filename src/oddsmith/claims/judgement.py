@@ -48,8 +48,8 @@ def equal(
     off: float = 0.0,
     relative: float = 0.0,
 ) -> Claim:
-    """Claim that an exact number is the predicted one, up to `off`, or to the fraction
-    `relative` of it."""
+    """Claim that an exact number differs from the predicted one by at most `off`, or by
+    at most the fraction `relative` of the predicted number."""
     allowed = max(off, relative * abs(predicted))
     holds = abs(value - predicted) <= allowed
     return Claim(rule, case, f"{predicted:,.6g}", f"{value:,.6g}", holds)
@@ -58,8 +58,8 @@ def equal(
 def mean_is(
     rule: Rule, case: str, sample: Array, mean: float, *, error: float | None = None
 ) -> Claim:
-    """Claim that a sample has this mean: the difference is within normal quantiles of
-    its exact standard error.
+    """Claim that a sample has this mean. The claim holds if the difference is within
+    the normal quantiles, in units of the exact standard error.
 
     Without an exact error, use the sample's own standard error and Student's quantiles.
     """

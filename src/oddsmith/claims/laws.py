@@ -1,5 +1,5 @@
-"""Growth of exact regret with the number of arms and with ln(1/p), at the worst gap of
-each (docs/math 10.2, 10.4)."""
+"""Growth of exact regret with the number of arms and with ln(1/p), each at the gap Δ
+with the largest regret (docs/math 10.2, 10.4)."""
 
 from itertools import pairwise
 from math import log, sqrt
@@ -178,7 +178,8 @@ def sqrt_prior(setup: Setup) -> Outcome:
 
 
 def _fixed(setup: Setup) -> tuple[list[Claim], list[float]]:
-    """Claim the cost of each decade of the prior, with log loss, eta 1/2 and Δ 0.2."""
+    """Claim by how much regret grows if the prior is ten times smaller, with log loss,
+    eta 1/2 and Δ = 0.2."""
     gamma = (2 / _LONG) ** (1 / 3)
     learner = Sampling.of_setup(setup, "log", eta=0.5, gamma=gamma)
     regrets = []

@@ -46,8 +46,8 @@ FALLS = Rule(
 )
 FORGETFUL = Break("learners do not learn arms by name", other="forgetful")
 ALIKE = Break("all arms have the same lifetime", other="alike")
-# A decay so strong that earlier observations underflow to 0. A weaker decay would still
-# break ties between arms.
+# Decay so strong that earlier observations underflow to 0. With a weaker decay, they
+# would still break ties between arms.
 _FORGETFUL = 1e300
 _SHORT = 50  # lifetime of an article in steps
 _LONG = 800
@@ -55,7 +55,7 @@ _HIDDEN = "decisive one hidden"
 
 
 def _learners(setup: Setup) -> GeneralizedThompsonSampling:
-    """Return `auto()`, in a quick run without its forest."""
+    """Return `auto()`. In a quick run, return it without its forest."""
     size = "normal"
     if setup.quick:
         size = "small"

@@ -1,5 +1,5 @@
-"""Exact sums for one arm and two experts: how long log loss doubts the true mean f if
-the other expert predicts g (docs/math 10.3)."""
+"""Exact sums for one arm and two experts: how long the wrong prediction g keeps weight
+against the true mean f under log loss (docs/math 10.3)."""
 
 from math import ceil, e, exp, log, sqrt
 from typing import Any, NamedTuple
@@ -200,8 +200,8 @@ _SMALL = 0.01  # prior weight of the right expert
 
 
 def beta(setup: Setup) -> Outcome:
-    """Compute for one arm how long log loss doubts the true mean f if another expert
-    predicts f e^(-β/2)."""
+    """Compute for one arm how long the wrong prediction f e^(-β/2) keeps weight against
+    the true mean f under log loss."""
     betas_of: dict[float, tuple[float, ...]] = {0.01: _BETAS[1:], 0.3: _BETAS}
     if setup.quick:
         betas_of[0.01] = _BETAS[2:]
@@ -292,7 +292,7 @@ def condition_2(setup: Setup) -> Outcome:
     """Compute Δ_2/√lbar after n rewards that confirm the right expert, from the
     policy's own weights. It grows without bound."""
     width = 2 * log(1.5)  # β: twice the largest log ratio
-    # KL divergence divided by β, because the log loss is divided by β
+    # The KL divergence is divided by β, because the log loss is.
     mean_loss = _APART * log(1.5) / width
     log_case = _Confirmations("log", 0.5, log(1.5), mean_loss)
     square_case = _Confirmations("square", 1.0, _APART, _APART**2)

@@ -35,8 +35,8 @@ _TUNED = "GTS, tuned gamma"
 _PLAIN = "GTS, gamma 0"
 _SQUARECB = "SquareCB"
 _FEEL_GOOD = "Feel-Good"
-# The acceptance intervals end half-way between the rates 1/4, 1/2, 2/3 and 1. They were
-# fixed before any measurement.
+# The limits of the acceptance intervals are half-way between the rates 1/4, 1/2, 2/3
+# and 1. They were fixed before any measurement.
 _NEAR_ROOT = (3 / 8, 7 / 12)
 _NEAR_CUBE = (7 / 12, 5 / 6)
 CUBE = Rule(

@@ -1,4 +1,4 @@
-"""Worlds with states and several steps per episode: one step reduces to a bandit,
+"""Worlds with states and several steps per episode. With one step they are bandits,
 importance weights are unbiased, and posterior sampling is compared with Q-learning."""
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""The worst Δ of world V for a learner, and the constant gamma with the smallest worst
-case (docs/math 9.1, 9.4)."""
+"""The Δ of world V with the largest regret of a learner, and the constant gamma for
+which the largest regret is smallest (docs/math 9.1, 9.4)."""
 
 from collections.abc import Callable
 from math import exp, log, sqrt
@@ -38,8 +38,8 @@ _TOLERANCE = 2e-3
 
 
 class Peak(NamedTuple):
-    """The Δ at which a search found the largest regret, and that regret, a lower bound
-    of the supremum."""
+    """The Δ at which a search found the largest regret, and this regret, which is a
+    lower bound of the supremum."""
 
     delta: float
     regret: float
@@ -83,8 +83,8 @@ def worst(
 
 
 def _slowest_gap(learner: Learner, *, prior: float, steps: int, n_arms: int) -> float:
-    """Return the Δ at which evidence that arrived at a constant rate would offset the
-    prior after exactly these steps."""
+    """Return the Δ at which evidence, if it arrived at a constant rate, would offset
+    the prior after exactly `steps` steps."""
     doubt = max(log((1 - prior) / prior), 1.0)
     if learner.optimism:
         return doubt / (learner.optimism * steps)
@@ -110,11 +110,11 @@ def agreed_regret(learner: Learner, *, steps: int, n_arms: int = 2) -> float:
 def best_gamma(
     loss: str, eta: float, *, prior: float, steps: int, start: float
 ) -> tuple[float, Peak]:
-    """Return the constant gamma at which worlds V and B cost the same with two arms. It
-    has the smallest worst case over both.
+    """Return the constant gamma at which the regrets in worlds V and B are equal, with
+    two arms. It has the smallest worst-case regret over both worlds.
 
-    More exploration increases the cost in B and decreases it in V, so that there is
-    exactly one such gamma. The search goes downwards from `start`.
+    More exploration increases the regret in B and decreases it in V, so exactly one
+    gamma makes them equal. The search goes downwards from `start`.
     """
     from scipy.optimize import brentq
 

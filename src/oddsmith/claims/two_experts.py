@@ -1,13 +1,14 @@
-"""World V(K, Δ), exactly: two experts that differ on one arm form a Markov chain on the
-wins minus losses of that arm (docs/math 9, 10).
+"""Exact regret in world V(K, Δ), in which two experts differ on one arm. The weights
+form a Markov chain on the number of wins minus losses of that arm (docs/math 9, 10).
 
-All arms have mean 1/2, except the last with 1/2 + Δ or 1/2 - Δ. Expert 1 predicts the
-former, expert 2 the latter, and one of them is right. Only pulls of the last arm change
-the weights. Let m be the number of pulls that favour the right expert minus the number
-that favour the other; then ln(w_true / w_other) = -B + s m, with B = ln((1-p)/p).
+All arms have mean 1/2, except the last with 1/2 + Δ or 1/2 - Δ. Expert 1 predicts 1/2 +
+Δ for it, expert 2 predicts 1/2 - Δ, and one of the two experts is right. Only pulls of
+the last arm change the weights. Let m be the number of pulls that favour the right
+expert minus the number that favour the other; then ln(w_true / w_other) = -B + s m,
+with B = ln((1-p)/p).
 
-The computation uses no simulation: a band of a few hundred values of m contains all but
-e^-34 of the probability, and 32 steps at a time are one product with a band matrix.
+The computation uses no simulation. A band of a few hundred values of m contains all but
+e^-34 of the probability, and one product with a band matrix computes 32 steps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ __all__ = [
     "spacing",
 ]
 
-# name of the deliberate error in which the learner sees 1 - r
+# Name of the deliberate error in which the learner receives 1 - r.
 FLIPPED = "learns from 1 - r"
 _DEPTH = 34.0  # the band omits a probability of at most e^-34 at each end
 _BLOCK = 32  # steps per matrix product
@@ -76,10 +77,10 @@ class World(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampling:
-    """GTS with a constant gamma. With `optimism` it is Feel-Good: every step adds λΔ to
-    ln(w_1/w_2).
+    """GTS with a constant gamma. With `optimism` λ it is Feel-Good Thompson sampling:
+    every step adds λΔ to ln(w_1/w_2).
 
-    If `flipped`, it learns from 1 - r, a deliberate error that the claims must notice.
+    If `flipped`, it learns from 1 - r, a deliberate error that the claims must detect.
     """
 
     loss: str = "log"
@@ -135,8 +136,9 @@ class Expected(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The Markov chain, with one entry for each m in ascending order: the right
-    expert's posterior, Pr(last arm), and the regret and lbar of a step."""
+    """The Markov chain. Each array has one entry for each m in ascending order: the
+    right expert's posterior, Pr(last arm), and the regret and the shifted loss lbar of
+    a step."""
 
     belief: Array
     pull: Array
@@ -181,8 +183,8 @@ class Chain(NamedTuple):
     def totals(
         self, costs: Array, values: Array, marks: Sequence[int]
     ) -> Iterator[Array]:
-        """For each number of steps in `marks`, in order, yield the expected sum of
-        costs plus the expected final value, by initial state."""
+        """Yield the expected sum of costs plus the expected final value, by initial
+        state, after each number of steps in `marks` (ascending)."""
         from scipy.linalg.blas import dgbmv
 
         size = len(costs)
@@ -285,8 +287,8 @@ def _mean_loss(delta: float, learner: Learner) -> float:
 
 
 def _ends(world: World, learner: Learner, bonus: float) -> tuple[int, int]:
-    """Return the lowest and the highest m of the band. A bonus of the wrong expert
-    widens it.
+    """Return the lowest and the highest m of the band. A `bonus` for the wrong expert
+    widens the band.
 
     A random walk returns from n places above with probability e^(-n ln((1+2Δ)/(1-2Δ))),
     and goes from 0 down to -n with the same probability.

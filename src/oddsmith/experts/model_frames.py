@@ -138,9 +138,9 @@ def check_arms_differ(
     check_columns(fitted, columns)
     got = f"columns {sorted(of_arms)}" if of_arms else "names alone"
     raise InvalidInput(
-        f"arms must bring a column that model {name!r} reads, or all of them look "
-        f"alike to it; got {got}, and no {absent[0]!r} in the context: call "
-        f"decide(context, arms={{'gift': {{{absent[0]!r}: 'gift'}}, …}}), a dict of "
+        f"arms must have a column that model {name!r} reads, because otherwise "
+        f"its predictions are the same for all arms; got {got}, and "
+        f"no {absent[0]!r} in the context: call decide(context, arms={{'gift': {{{absent[0]!r}: 'gift'}}, …}}), a dict of "
         "each arm's columns (None where a value is not known)"
     )
 

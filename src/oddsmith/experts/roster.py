@@ -59,7 +59,7 @@ def bank_with_expert(
         return replace(experts, names=(*experts.names, name)), state
     if bank is None or tuple(bank.names) != (name,):
         raise InvalidInput(
-            f"expert {name!r} must be given to join, alone in its bank; got "
+            f"expert {name!r} must be passed as a bank that contains only it; got "
             f"{bank and bank.names!r}"
         )
     arms = experts.arms

@@ -33,12 +33,12 @@ class TableExperts(Experts):
             table = np.asarray(self.table)
         except ValueError as error:
             raise InvalidInput(
-                f"table must be numbers (contexts, experts, arms); {error}"
+                f"table must be an array of shape (contexts, experts, arms); {error}"
             ) from error
         if table.ndim != 3 or 0 in table.shape or table.dtype.kind not in "fiub":
             raise InvalidInput(
-                f"table must be numbers (contexts, experts, arms); got {table.dtype} "
-                f"{table.shape}"
+                f"table must be an array of shape (contexts, experts, arms); got "
+                f"{table.dtype} {table.shape}"
             )
         names = expert_names(self.names, table.shape[1])
         # Arms are outermost in memory, so that the column of an arm is contiguous.

@@ -19,8 +19,8 @@ __all__ = ["BayesRegret", "bayes_regret"]
 
 
 class BayesRegret(NamedTuple):
-    """Mean regret over experts drawn from p*, its standard error, the cross entropy
-    H(p*) + KL(p*, p), and the number of runs."""
+    """Bayes regret: the mean regret over right experts drawn from p*, its standard
+    error, the cross entropy H(p*) + KL(p*, p), and the number of runs."""
 
     mean: float
     error: float
@@ -40,8 +40,8 @@ def bayes_regret(
     """Return the mean regret of a policy with prior p if each run's right expert is
     drawn from `true_prior` p* (Corollary 2).
 
-    The policy's experts must be a table, whose experts can be right; contexts are
-    uniform.
+    The policy's experts must be a table, because any expert of a table can be the right
+    one. Contexts are uniform.
 
     >>> import oddsmith as od
     >>> table = od.TableExperts(np.array([[[0.2, 0.8], [0.6, 0.4]]]))

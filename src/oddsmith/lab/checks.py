@@ -1,5 +1,5 @@
 """Checks of policies and worlds in a simulation. Each check covers several steps,
-because a check per step would be slow."""
+because separate checks for every step would be slow."""
 
 import inspect
 from collections.abc import Callable
@@ -30,7 +30,8 @@ __all__ = [
 
 _STEPS = 256  # maximum number of steps per check
 _SUM = 1e-9  # skip the slower test if all sums of propensities are this close to 1
-# maximum numbers collected for one check, except that it has at least one step
+# Maximum count of numbers per check. A check covers at least one step, even if that
+# step has more.
 _NUMBERS = 2**16
 
 
@@ -57,8 +58,8 @@ policy may return it."""
 
 @dataclass
 class StepParts:
-    """The parts of a step, in the order in which they are computed. Parts after the
-    failing one are still those of the previous step."""
+    """The parts of a step, in the order in which they are computed. If one of them
+    fails, the parts after it still have the values of the previous step."""
 
     runs: int
     noise: Noise | None = None
@@ -69,8 +70,8 @@ class StepParts:
 
 
 class StepChecks:
-    """Collect arrays of consecutive steps and check them together. Each step has one
-    array of this shape, or two, which are stacked vertically.
+    """Collect arrays of consecutive steps and check them together. Each step adds one
+    array of this shape or, with `has_two`, two arrays that are stacked vertically.
 
     >>> def check(values, first):
     ...     print(values.tolist(), first)
@@ -123,8 +124,8 @@ class StepChecks:
 
 
 def step_check(policy: object, world: object) -> Check:
-    """Return a check of a policy's propensities and, below them, a world's means
-    (steps, 2 · runs, K)."""
+    """Return a check of arrays (steps, 2 · runs, K) that contain a policy's
+    propensities and, below them, a world's means."""
     check_odds = odds_check(policy)
 
     def check(values: Array, first: int) -> None:

@@ -41,8 +41,8 @@ class GeometricDelay:
 
 
 class Arrivals(NamedTuple):
-    """Decisions 0 … T-1 in the order in which their rewards arrive, and the number of
-    rewards that have arrived after each step."""
+    """`order` contains decisions from 0 to T-1 in the order in which their rewards
+    arrive, and `arrived` the number of rewards that have arrived by each step."""
 
     order: Ints
     arrived: Ints

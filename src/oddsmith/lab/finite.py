@@ -17,7 +17,8 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["FiniteRuns", "play", "suits"]
 
-# Expert-steps between two checks of the progress, about a second.
+# Number of runs times steps times experts between two checks of the progress: about a
+# second of work.
 _AT_ONCE = 300_000_000
 
 

@@ -1,5 +1,5 @@
 """The compiled loop of `lab.finite` (numba). It simulates one run after the other, so
-that the data of a run stay in the cache."""
+that the data of the current run stay in the processor's cache."""
 
 import numpy as np
 from numba import njit

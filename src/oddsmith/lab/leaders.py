@@ -19,9 +19,10 @@ def leader(totals: Mapping[str, Array], *, steps: int, unit: str = "runs") -> st
     """Return a sentence on how much more the policy with the smallest mean regret earns
     than the second. `totals` are regrets by policy (units,).
 
-    Units (runs, or seeds) are paired, because all policies see the same contexts in
-    each. The interval is Student's, at 95 % for all pairs of policies together
-    (Bonferroni), because the two best policies are not known in advance.
+    Regrets are compared in pairs per unit (run or seed), because all policies see the
+    same contexts in a unit. The interval is Student's. Its level is 95 % for all pairs
+    of policies together (Bonferroni), because the two best policies are not known in
+    advance.
 
     >>> leader(
     ...     {"one": np.array([3.0, 5, 4]), "two": np.array([13.0, 15.5, 14])}, steps=100

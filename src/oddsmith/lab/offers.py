@@ -22,8 +22,8 @@ class ByRun(PolicyWrapper):
     """A policy for a list of offers, one for each run. Its state is a tuple of states,
     and its propensities have `n_arms` columns.
 
-    After the last arm of an offer, propensities are 0 and predictions NaN. Each run
-    computes what an agent would.
+    After the last arm of an offer, propensities are 0 and predictions NaN. The result
+    of each run is the same as that of an agent on its own.
     """
 
     policy: Policy
@@ -79,8 +79,8 @@ class ByRun(PolicyWrapper):
 
 @dataclass(frozen=True, eq=False)
 class OnNames(PolicyWrapper):
-    """A policy that receives the features of offers by name: `columns` names those of
-    the visitor, `arm_columns` those of the arms."""
+    """A policy that receives the features of offers by name: `columns` are the names of
+    the visitor's features, `arm_columns` those of the arms' features."""
 
     policy: Policy
     columns: tuple[str, ...]
@@ -163,8 +163,9 @@ def _widen(values: Array, width: int, filling: float) -> Array:
 
 
 def _stack_log_weights(by_run: list[Odds]) -> Array | None:
-    """Return log weights of the runs in which an expert made no prediction, NaN in the
-    others, or None if all experts predicted in all runs."""
+    """Return the log weights that runs recorded, stacked. Only runs in which an expert
+    made no prediction record them; other runs have NaN. Return None if no run recorded
+    them."""
     columns = [odds.log_weights for odds in by_run]
     like = next((column for column in columns if column is not None), None)
     if like is None:

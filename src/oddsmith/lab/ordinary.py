@@ -21,7 +21,7 @@ _RUNS = 8
 _STEPS = 1000
 _EXPERTS = 32
 _ARMS = 200
-# Up to this number of arms times experts, the time per step is constant.
+# Up to this number of arms times experts, the time per step is approximately constant.
 _CELLS = 20 * _EXPERTS
 
 
@@ -34,8 +34,8 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OrdinaryWorld:
-    """A world in which experts disagree everywhere and the first one is right, so that
-    every reward distinguishes some of them.
+    """A world in which the first expert is right and the experts disagree in every
+    context, so that every reward distinguishes some experts.
 
     It has 10 contexts, drawn uniformly. The experts' predictions are independent
     Beta(2, 2) numbers, scaled to `low` … `high`. The right expert has the prior
@@ -66,8 +66,8 @@ class OrdinaryWorld:
         low: float = 0.0,
         high: float = 1.0,
     ) -> "OrdinaryWorld":
-        """Return the world of this size, or the largest smaller one in which six
-        policies take about a second."""
+        """Return the world of this size. If six policies would take longer than about a
+        second in it, return a smaller world."""
         arms = min(n_arms, _ARMS)
         experts = max(2, round(min(1 / prior, _EXPERTS)))
         share = min(1.0, _CELLS / (arms * experts))

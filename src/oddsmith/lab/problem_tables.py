@@ -138,8 +138,9 @@ def _linear_bank(true: Array, others: Array) -> LinearExperts:
 
 
 def _classification(keys: Keys) -> Problem:
-    """Return models trained on the first rows of a shuffled data set. The world
-    consists of the other rows, by number."""
+    """Return a world and models for a data set. The models are trained on the first
+    rows of the shuffled data; the contexts of the world are the numbers of the other
+    rows."""
     seed = keys.whole("seed", 0, least=0)
     data = dataset(keys.text("data"), seed=seed)
     n_train = keys.whole("train", 100, least=2)

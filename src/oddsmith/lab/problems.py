@@ -58,8 +58,8 @@ class Problem:
 
     @property
     def true_prior(self) -> float:
-        """The prior probability of the right expert; 1/N if the prior is uniform or no
-        expert is right."""
+        """The prior probability of the right expert. It is 1/N if the prior is uniform,
+        or if no expert is right."""
         if self.prior is None or self.truth is None:
             return 1 / len(self.experts.names)
         return float(self.prior[self.truth])
@@ -104,8 +104,8 @@ class Problem:
         with_names: bool = False,
         with_arm_names: bool = False,
     ) -> Policy:
-        """Return the policy on this problem's features. They get names if the policy
-        reads features by name."""
+        """Return the policy with this problem's features as its context. The features
+        get names if the policy reads features by name."""
         columns = self.columns if with_names else ()
         if self.world.makes_offers:
             arm_columns = self.arm_columns if with_arm_names else ()

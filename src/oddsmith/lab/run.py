@@ -18,8 +18,8 @@ __all__ = ["Run", "mean_and_error"]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Results of a simulation: regret (T, runs) of each step relative to the best arm,
-    arms, contexts, rewards, and traces.
+    """Results of a simulation: the regret (T, runs) of each step relative to the best
+    arm, and the arms, contexts, rewards and traces.
 
     Regret is exact and never estimated: the expectation over the draw of the arm, max_a
     mean - Σ_a Pr(a) mean(a).

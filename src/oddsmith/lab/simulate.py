@@ -50,7 +50,7 @@ def simulate(
     trace: Sequence[str] = (),
 ) -> Run:
     """Simulate `runs` independent runs of `steps` decisions, with rewards that arrive
-    `delay` steps late. Runs are a leading axis.
+    `delay` steps late. All runs are simulated together, along a leading axis.
 
     Contexts, draws, rewards and delays have separate random streams, so that with the
     same seed different policies see the same contexts. A random delay is drawn for each
@@ -59,8 +59,8 @@ def simulate(
     entropy, odds (T, runs, K), gap (the Gibbs gap D_t = Σ_i w_i Σ_a Pr(a) (f_i - mean)²
     of Lemma 1), and log, which keeps the decisions for `Run.log`. If numba is
     installed, finite worlds are simulated by compiled code, which draws the same arms.
-    If arms are passed in each call, every run has its own state, and propensities after
-    its last arm are 0.
+    If arms are passed in each call, every run has its own state, and its propensities
+    are padded with 0 after the last offered arm.
 
     >>> import oddsmith as od
     >>> from oddsmith.lab.worlds import TableWorld

@@ -1,5 +1,5 @@
-"""Simulation of slates: an agent fills the slots of pages. The result includes the
-exact share of the possible gain."""
+"""Simulation of slates: an agent fills the slots of pages. The result includes how much
+of the possible gain over random pages the agent achieved."""
 
 from typing import NamedTuple
 

@@ -26,8 +26,8 @@ _Value = TypeVar("_Value")
 
 
 class Standings(NamedTuple):
-    """A sentence about the best policy of each world, a picture of regrets for a
-    terminal, and the table of results."""
+    """The summary of a study: a sentence about the best policy of each world, a picture
+    of regrets for a terminal, and the table of results."""
 
     sentences: tuple[str, ...]
     picture: str

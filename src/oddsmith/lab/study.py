@@ -1,4 +1,5 @@
-"""A user's experiment: a TOML file of worlds and policies to sweep and report."""
+"""A user's experiment: read a TOML file of worlds and policies, simulate all pairs, and
+write a report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -130,8 +131,8 @@ class Study:
         return PolicyResult(curve, regrets[-1], rate, bound)
 
     def _bound(self, world: str, name: str) -> float | None:
-        """Return the regret bound if the theory has one: an expert is right, no delay,
-        and eta of the theory."""
+        """Return the regret bound, or None if the theory has none. It has one if an
+        expert is right, rewards are not delayed, and eta is that of the theory."""
         policy = self.policies[world, name]
         problem = self.problems[world]
         if type(policy) is not GeneralizedThompsonSampling:
@@ -184,7 +185,8 @@ def read_study(path: Path) -> Study:
     for world, problem in problems.items():
         for name, table in tables.items():
             build = problem.build(folder, steps)
-            # Use new Keys per world, so that each one reports unknown keys.
+            # Create a new `Keys` for each world, so that unknown keys are reported for
+            # each.
             policy_keys = Keys(table.values, f"policies.{name}")
             policies[world, name] = _policy(policy_keys, problem, build)
     delay = _delay(keys)

@@ -28,8 +28,8 @@ from oddsmith.logs.progress import progress
 
 __all__ = ["Cell", "grid", "sweep"]
 
-# Number of steps per run in the table, from 1 to the last, evenly spaced on a log
-# scale.
+# Number of steps at which the table reports each run. They go from 1 to the last step,
+# evenly spaced on a log scale.
 _POINTS = 25
 _ORDER = ("world", "policy", "seed", "run", "step")
 # Metadata keys in the file of a cell.
@@ -215,13 +215,15 @@ def play(cell: Cell) -> dict[str, object]:
 
 
 def _sums_until(at: Ints, values: Array) -> Array:
-    """Return the sums of values (T, runs) up to some steps, one run after the other."""
+    """Return the sums of values (T, runs) up to the steps `at`, as one array: all steps
+    of the first run, then those of the next run."""
     sums = np.cumsum(values, axis=0)[at - 1]
     return sums.T.ravel()
 
 
 def _report_changes(cells: list[Cell], folder: Path) -> None:
-    """Print which finished cells are computed again, and the changes that cause it."""
+    """Print which finished cells are computed again, and which changes are the
+    reason."""
     earlier = _earlier_parts(folder)
     stale = [cell for cell in cells if cell.name in earlier]
     if not stale:

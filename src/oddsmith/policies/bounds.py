@@ -365,8 +365,8 @@ def _of_offer(
         is_bound = eligible & ((low > 0) | (high < 1))
         bound = [offer.arms[place] for place in np.flatnonzero(is_bound)]
         raise Infeasible(
-            "floors and caps must allow propensities that sum to 1; those of "
-            f"{bound[:8]} contradict each other"
+            "floors and caps must allow propensities that sum to 1; the bounds of "
+            f"arms {bound[:8]} do not"
         )
     return low, high
 

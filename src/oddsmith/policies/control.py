@@ -99,8 +99,8 @@ class Control:
             return odds
         if self.kind == "incumbent":
             raise InvalidInput(
-                "control must be known before the draw; the caller reports the "
-                "propensities of an incumbent"
+                "control must not be an incumbent here, because only the caller knows "
+                "its propensities"
             )
         chosen = mask.argmax(axis=-1)
         if self.arm is not None:

@@ -91,8 +91,8 @@ def check_addition(policy: Policy, name: str) -> None:
     _bank(policy)
     if name in active_experts(policy):
         raise InvalidInput(
-            f"expert must not be there yet, or retire first; got {name!r:.60}, which "
-            "is there"
+            f"expert must not be active yet; got {name!r:.60}, which is active: "
+            "choose another name, or retire it first"
         )
 
 

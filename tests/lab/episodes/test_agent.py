@@ -200,7 +200,7 @@ def test_a_log_is_checked() -> None:
     assert EpisodeLog(**good, propensities=odds).drawn_odds.tolist() == [[0.5, 0.9]]
     wrong: list[tuple[dict[str, object], object, str]] = [
         ({"actions": [[1, 2]]}, odds, "actions must be 0 … 1"),
-        ({"actions": [[-1, 0]]}, odds, "must not go on after its end"),
+        ({"actions": [[-1, 0]]}, odds, "must not continue after its end"),
         ({"rewards": [[0, 2]]}, odds, r"rewards must be in \[0, 1\]"),
         ({"rewards": [[0]]}, odds, "same episodes and steps"),
         ({"states": [[0.5, 1]]}, odds, "states must be whole numbers"),

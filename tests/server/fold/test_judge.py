@@ -163,7 +163,7 @@ def test_a_joining_expert_gets_its_share_and_others_keep_their_proportions() -> 
     assert same.log_weights.tobytes() == grown.log_weights.tobytes()
     # whoever is there stays as it is
     assert added(changed, grown, "d", 0.5) == (changed, grown)
-    with pytest.raises(od.InvalidInput, match="'e' must be given to join"):
+    with pytest.raises(od.InvalidInput, match="'e' must be passed as a bank"):
         added(changed, grown, "e", 0.5, newcomer)
 
 

@@ -17,10 +17,10 @@ GOOD: dict[str, Any] = {"context": {"hour": 9}, "arms": ARMS, "slots": 2}
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"slots": 0}, "slots must be a whole number >= 1; got 0"),
     ({"slots": 1001}, "slots must be a whole number <= 1000"),
-    ({"slots": 4}, "slots must be at most the arms that may be shown, 3; got 4"),
+    ({"slots": 4}, "slots must not outnumber the arms that may be shown, 3; got 4"),
     (
         {"slots": 2, "eligible": ["a"]},
-        "slots must be at most the arms that may be shown, 1; got 2",
+        "slots must not outnumber the arms that may be shown, 1; got 2",
     ),
     ({"slots": []}, "slots must be a list of at least 1 entry"),
     ({"slots": "top"}, "slots must be a whole number or a list or null; got 'top'"),
@@ -64,11 +64,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"slots": [{"name": "top", "features": {"hour": 1}}]},
-        "slot 'top': features must have names of their own",
+        "slot 'top': names of features must differ from those of the context",
     ),
     (
         {"slots": [{"name": "top", "features": [1]}]},
-        "slot 'top': features must be a dict, as the context is",
+        "slot 'top': features must be a dict, like the context",
     ),
     (
         {"slots": [{"name": "top", "features": {"x": 1e300}}]},

@@ -1,5 +1,5 @@
-"""Episodic problems: worlds with states and steps, and policies with exact propensities
-given the episode so far."""
+"""Episodic problems: worlds with states and several steps per episode, and policies
+whose propensities are exact given the episode so far."""
 
 from oddsmith.lab.episodes.agent import EpisodeAgent
 from oddsmith.lab.episodes.conjugate import CountState, TabularPosteriorSampling

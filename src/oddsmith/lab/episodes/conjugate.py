@@ -1,5 +1,5 @@
 """TabularPosteriorSampling: posteriors of all rewards and transitions of a tabular
-world, of which M models are drawn per episode."""
+world. For each episode, M models are drawn from them."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
@@ -62,9 +62,9 @@ class TabularPosteriorSampling(EpisodicPolicy):
     At the beginning of an episode M models are drawn, determined by `seed` and the
     number of the episode, and planned; each is equally likely. **The propensities are
     exact for these draws**: each action is recorded with its true propensity, and over
-    seeds the actions are distributed as in posterior sampling. As propensities of the
-    posterior itself they are off by about 1/√M. `eta` = 1 is Bayes' rule. `gamma` is
-    the probability of drawing all actions of an episode uniformly.
+    seeds the actions are distributed as in posterior sampling. They differ from the
+    propensities under the posterior itself by about 1/√M. `eta` = 1 is Bayes' rule.
+    `gamma` is the probability of drawing all actions of an episode uniformly.
 
     >>> policy = TabularPosteriorSampling(2, 2, horizon=3, draws=4, gamma=0.0)
     >>> policy.odds(policy.init(), 0).propensities
@@ -134,8 +134,8 @@ class TabularPosteriorSampling(EpisodicPolicy):
         return plan(models.rewards, models.transitions).q
 
     def _draw_models(self, rng: np.random.Generator, counts: _Counts) -> Stack:
-        """Return rewards (…, H, S, K) and transitions (…, H, S, K, S), drawn for each
-        of the leading axes of the counts and the same at each step."""
+        """Draw rewards (…, H, S, K) and transitions (…, H, S, K, S) for each index of
+        the counts' leading axes. They are the same at each of the H steps."""
         a = self.wins + self.eta * counts.wins
         b = self.losses + self.eta * counts.losses
         rewards = rng.beta(a, b)

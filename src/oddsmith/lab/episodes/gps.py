@@ -155,8 +155,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
 
     @cached_property
     def _charging(self) -> GeneralizedThompsonSampling:
-        """Algorithm 1 over predictions that are passed with the decision; it computes
-        the models' losses for a reward."""
+        """Generalized Thompson Sampling (Algorithm 1) over predictions that the
+        decision contains. It computes the models' losses for a reward."""
         return GeneralizedThompsonSampling(
             GivenExperts(self.names),
             self.loss,
@@ -200,8 +200,9 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         )
 
     def _members(self, log_weights: Array) -> Members:
-        """Return the members at the first step. Exploring policies add to the weights
-        of the models that have them."""
+        """Return the members at the first step. With exploration "policies", the
+        probability of exploring a policy is added to the weights of the models that
+        have this policy."""
         shape = log_weights.shape[:-1]
         if self.explore == "uniform" or self.gamma == 0:
             return Members(log_weights, np.full(shape, self.gamma), 0)
@@ -236,8 +237,8 @@ class GeneralizedPosteriorSampling(EpisodicPolicy):
         """Return V_i(s_1) (…, N) at the first step, 0 at all others, or None without
         optimism.
 
-        V_i is the best Q_i (…, N, K) of the eligible actions. A model's prediction for
-        an action that cannot be taken is no reason to follow the model.
+        V_i is the best Q_i (…, N, K) of the eligible actions. The prediction for an
+        ineligible action is ignored, because that action cannot be drawn.
         """
         if not self.optimism:
             return None

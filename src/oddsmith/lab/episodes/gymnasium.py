@@ -33,7 +33,8 @@ def play_episode(
 
     If the environment has other units, `scale` maps rewards to [0, 1]. For the agent,
     an environment of S states has one more, the end. An episode that ends before the
-    agent's last step continues there and earns 0 units. A longer episode is cut.
+    agent's last step continues in this additional state, in which rewards are 0 units.
+    A longer episode is cut.
     """
     sizes = _sizes(env)
     policy = agent.policy
@@ -69,8 +70,8 @@ def play_episode(
 def model_of(
     env: Any, *, horizon: int, scale: RewardScale | None = None
 ) -> EpisodicModel:
-    """Return the model of an environment that has a table of its transitions, as
-    Gymnasium's toy texts have (`env.unwrapped.P`).
+    """Return the model of an environment with a table of its transitions in
+    `env.unwrapped.P`, such as Gymnasium's "toy text" environments.
 
     P[s][a] is a list of (probability, next state, reward, terminated). A transition
     that ends an episode leads to an additional last state, in which 0 units are earned.

@@ -64,8 +64,8 @@ class EpisodeLog:
         has_more = (rewards[is_unplayed] != 0).any()
         if goes_on.any() or has_more:
             raise InvalidInput(
-                "an episode must not go on after its end: action -1 and reward 0 from "
-                "there on"
+                "an episode must not continue after its end: later steps must have "
+                "action -1 and reward 0"
             )
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "actions", actions)

@@ -19,8 +19,8 @@ __all__ = ["Behaviour", "EpisodicPolicy", "Members", "at", "explain_members"]
 
 
 class Members(NamedTuple):
-    """The members that may be playing this episode: N policies, one member that draws
-    actions uniformly, and the number of steps so far.
+    """Posterior over the members of which one plays this episode: N policies, and one
+    member that draws actions uniformly.
 
     `log_weights` (…, N) are the log weights of the policies plus the log probability of
     the actions so far under each. `uniform` (…) is the posterior probability of the
@@ -32,11 +32,12 @@ class Members(NamedTuple):
     step: int
 
     def odds(self, q: Array, eligible: Bools | None = None) -> Array:
-        """Return the propensities (…, K) of the next action: each policy votes for its
-        best Q (…, N, K), the uniform member for all actions equally."""
+        """Return the propensities (…, K) of the next action: each policy votes for the
+        actions with its largest Q (…, N, K), and the uniform member votes for all
+        actions equally."""
         uniform: Real = self.uniform
-        # At the first step all rows have the same share. The compiled kernels need it
-        # as a float.
+        # At the first step, the uniform member has the same probability in all rows.
+        # The compiled kernels need this probability as a float.
         if self.step == 0 or self.uniform.ndim == 0:
             uniform = float(self.uniform.flat[0])
         propensities, _ = weights.vote(self.log_weights, q, uniform, eligible)
@@ -97,8 +98,8 @@ class EpisodicPolicy(Policy):
     other in episodes of H steps.
 
     Call `update` after every step and before the next `odds`, because propensities are
-    given the episode so far. After the last step the next episode begins; `end` ends a
-    shorter one. All rows of a batch are at the same step.
+    given the episode so far. After the last step, the next episode begins. Call `end`
+    if an episode ends earlier. All rows of a batch are at the same step.
     """
 
     horizon: int
@@ -160,8 +161,8 @@ def explain_members(
     posterior: Array,
     propensities: Array,
 ) -> Explanation:
-    """Return the plans of the members, their weights (0 if they would have acted
-    differently so far), and the propensities."""
+    """Explain the propensities by the members' plans and weights. The weight is 0 if a
+    member would have acted differently so far."""
     n_actions = q.shape[-1]
     ballots = weights.greedy(q, eligible)
     can_act = eligible

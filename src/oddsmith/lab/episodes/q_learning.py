@@ -112,8 +112,8 @@ class QLearning(EpisodicPolicy):
         return self.end(state)
 
     def end(self, state: QState, context: Context = None) -> QState:
-        """Return the state after an episode that ended with the last step, so that no
-        reward follows."""
+        """Return the state after an episode that ended early: no reward follows its
+        last step."""
         if state.step == 0:
             return state
         return self._learn(state, state.reward)._replace(step=0)
@@ -139,8 +139,9 @@ class QLearning(EpisodicPolicy):
         return state._replace(q=q, visits=visits)
 
     def behaviour(self, state: QState) -> Behaviour:
-        """Return the single policy that is followed until the episode ends. No Q of a
-        later step changes before it is used."""
+        """Return the single policy that is followed until the episode ends. This policy
+        is known at the beginning, because updates do not change the Q of later
+        steps."""
         policy = mix_uniform(weights.greedy(state.q), self.epsilon, None)
         mass = np.ones((*state.place.shape, 1))
         return Behaviour(mass, policy)

@@ -120,7 +120,7 @@ def simulate_episodes(
     shape = (episodes, model.horizon, runs)
     steps = _empty_steps(shape, model.n_actions, keep)
     checks = StepChecks((runs, model.n_actions), odds_check(policy))
-    # data of one episode, checked at its end
+    # Data of one episode, which are checked at its end.
     rewards = np.zeros((model.horizon, runs))
     states = np.zeros((model.horizon + 1, runs), dtype=np.int64)
     name = type(world).__name__

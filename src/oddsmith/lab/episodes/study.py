@@ -1,5 +1,5 @@
-"""A user's experiment about episodes: a TOML file of worlds and policies to simulate
-and report."""
+"""A user's experiment about episodes: read a TOML file of worlds and policies, simulate
+all pairs, and write a report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,8 +113,8 @@ class EpisodeStudy:
         return PolicyResult(curve, totals, rate, self._bound(world, name))
 
     def _bound(self, world: str, name: str) -> float | None:
-        """Return the bound if the theory has one: the right model is among the models,
-        log loss, and η of the theory."""
+        """Return the bound, or None if the theory has none. It has one if the right
+        model is among the models, the loss is log loss, and η is that of the theory."""
         policy = self.policies[world, name]
         model = self.problems[world].world.model
         if not isinstance(policy, GeneralizedPosteriorSampling):
@@ -157,7 +157,8 @@ def read_episode_study(path: Path) -> EpisodeStudy:
     policies = {}
     for world, problem in problems.items():
         for name, table in tables.items():
-            # Use new Keys per world, so that each one reports unknown keys.
+            # Create a new `Keys` for each world, so that unknown keys are reported for
+            # each.
             policy_keys = Keys(table.values, f"policies.{name}")
             policies[world, name] = read_episode_policy(policy_keys, problem)
     keys.close()

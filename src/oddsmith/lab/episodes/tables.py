@@ -17,8 +17,8 @@ __all__ = ["EpisodeProblem", "read_episode_policy", "read_episode_problem"]
 
 
 class EpisodeProblem(NamedTuple):
-    """A world and the candidate models of policies, of which the first is right. There
-    are no candidate models if the world has only one."""
+    """A world, and the candidate models for policies. The first model is right. There
+    are no candidates if the world has only one model."""
 
     world: EpisodicWorld
     models: tuple[EpisodicModel, ...]

@@ -1,5 +1,5 @@
-"""AdaptiveAdversary: a world that selects the context on which the policy in its
-current state loses most."""
+"""AdaptiveAdversary: a world that selects the context in which the policy, in its
+current state, has the largest expected regret."""
 
 from dataclasses import dataclass
 

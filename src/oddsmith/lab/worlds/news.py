@@ -41,10 +41,11 @@ class _Weights:
 
 
 class _Shelf:
-    """The articles of one run, up to the last requested step.
+    """The articles of one run, generated up to the last requested step.
 
-    `birth_steps`, `columns` and `popularities` are those of all articles so far.
-    `on_shelf` contains the numbers of the articles at each step, the oldest first.
+    `birth_steps`, `columns` and `popularities` have one entry for each article
+    published so far. `on_shelf` contains the numbers of the articles at each step, the
+    oldest first.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:

@@ -147,7 +147,8 @@ class DrawnTruth(World):
 
 
 def _are_means(table: Array) -> bool:
-    """Return whether there are numbers and all are in [0, 1]."""
+    """Return whether the table has at least one entry, and all entries are in [0,
+    1]."""
     return table.size > 0 and bool(((table >= 0) & (table <= 1)).all())
 
 

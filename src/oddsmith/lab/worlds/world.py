@@ -1,4 +1,4 @@
-"""World: the base class of simulated worlds, which know the mean rewards, so that
+"""World: the base class of simulated worlds. They return the mean rewards, so that
 regret is exact and never estimated."""
 
 from abc import abstractmethod
