@@ -140,7 +140,8 @@ def check_arms_differ(
     raise InvalidInput(
         f"arms must have a column that model {name!r} reads, because otherwise "
         f"its predictions are the same for all arms; got {got}, and "
-        f"no {absent[0]!r} in the context: call decide(context, arms={{'gift': {{{absent[0]!r}: 'gift'}}, …}}), a dict of "
+        f"no {absent[0]!r} in the context: call "
+        f"decide(context, arms={{'gift': {{{absent[0]!r}: 'gift'}}, …}}), a dict of "
         "each arm's columns (None where a value is not known)"
     )
 

@@ -148,8 +148,8 @@ class OverFeatures(Policy):
         if not is_valid.all():
             column = int(np.argwhere(~is_valid)[0][-1])
             raise InvalidInput(
-                f"context must contain finite numbers up to {_LARGE:g}; column {column} "
-                "contains others: fill it in, or give a schema=Schema(…), which reads "
+                f"context must contain finite numbers up to {_LARGE:g}; column "
+                f"{column} contains others: fill it in, or give a schema=Schema(…), which reads "
                 "a missing number as 0"
             )
         return features
