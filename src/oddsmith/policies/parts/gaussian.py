@@ -149,8 +149,8 @@ class OverFeatures(Policy):
             column = int(np.argwhere(~is_valid)[0][-1])
             raise InvalidInput(
                 f"context must contain finite numbers up to {_LARGE:g}; column "
-                f"{column} contains others: fill it in, or give a schema=Schema(…), which reads "
-                "a missing number as 0"
+                f"{column} contains others: fill it in, or give a schema=Schema(…), "
+                "which reads a missing number as 0"
             )
         return features
 
