@@ -6,15 +6,15 @@ per number, category, word and missing value, stored in a bank's state.
   second time, it gets an indicator column, which is 1 for this number. Indicators exist
   only for the first 16 numbers of a key, and not for keys that have only 0 and 1 or
   that also have fractions.
-* A text has an indicator column. A text of more than three words has one for each of
-  its words instead (lower case, letters and digits, 64 words at most). True and False
-  have one column together, which is 1 for True.
+* A text has an indicator column. A text of more than three words instead has one for
+  each of its words (lower case, letters and digits, 64 words at most). True and False
+  share one column, which is 1 for True.
 * If a key had a value earlier and has none now, it gets an indicator column for the
   missing value. This does not apply to single words, and a context of names is not
   compared with a context that is an array.
 * Columns are only added while learning from a context. For a decision, values that were
-  never learned are encoded as 0 or left out. New columns are appended, those of one
-  context in the order of their names, and never change.
+  never learned are encoded as 0 or left out. New columns are appended in the order of
+  their names, and existing columns never change.
 * There are at most 248 columns, and 64 texts and words per key (the first array may
   have more). A text beyond the limit uses one of 8 shared columns, selected by its
   digest; numbers, codes and missing values beyond the limit have no column.
@@ -104,8 +104,8 @@ def _free_facts(record: Mapping[str, object]) -> Iterator[Fact]:
 
 
 def _uncommon(name: str, value: object) -> tuple[int, Any]:
-    """Return the kind of a less usual value, and the most similar usual value; raise if
-    there is none."""
+    """Return the kind of a value of an uncommon type, and the value converted to a
+    common type. Raise if this is impossible."""
     if missing(value):
         return GAP, None
     if isinstance(value, bool | np.bool_):
@@ -146,8 +146,8 @@ _NUMBERS = frozenset((NUMBER, MEASURE))
 
 
 class NewColumn(NamedTuple):
-    """A column that a context needs: the name of its key (for the order), the key, and
-    the part of the key's values."""
+    """A column that a context needs: the name of its key, by which columns are ordered,
+    the key, and the part of the key's values that the column represents."""
 
     name: str
     key: Key
@@ -219,7 +219,7 @@ def learn_columns(
     columns: Columns, context: Context, schema: Schema | None = None
 ) -> Columns:
     """Return the columns after learning from a context or a batch, or the same object
-    if nothing is new."""
+    if no column was added."""
     x = _as_array(context)
     if x is not None:
         return _learn_array(columns, x, schema)

@@ -72,8 +72,9 @@ class Field(NamedTuple):
 class Condition:
     """A condition as a tree.
 
-    `kind` is "and", "or", "not" (of `parts`), "is", "missing", "in", "not in", or the
-    sign of a comparison (of `field` with `values`).
+    `kind` is "and", "or" or "not", which combine the conditions in `parts`; or "is",
+    "missing", "in", "not in" or the sign of a comparison, which apply to `field` and
+    `values`.
 
     >>> minors = parse_condition("age < 18")
     >>> [minors.holds({"age": age}) for age in (17, 18, "17", None)]

@@ -1,4 +1,4 @@
-"""Convert features in namespaces, as other services use them, to one dict of words and
+"""Convert features in namespaces, a format of other services, to one dict of words and
 numbers."""
 
 from collections.abc import Iterator, Sequence

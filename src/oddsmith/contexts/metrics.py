@@ -25,17 +25,17 @@ _LARGEST = 1e100
 class Metric:
     """A metric of an experiment, in its own unit.
 
-    Amounts must be in [low, high], at most 1e100; others raise an error. With `cap` C,
-    evaluation uses min(y, C) in place of y, because the mean of amounts without an
-    upper end has no confidence interval. `default` counts if there is no amount when
-    the reward of the decision is settled.
+    Amounts must be in [low, high] and at most 1e100; all other amounts raise an error.
+    With `cap` C, evaluation uses min(y, C) in place of y, because the mean of amounts
+    without an upper end has no confidence interval. `default` is the amount of a
+    decision that has none when its reward is settled.
 
-    `better` is the direction of improvement. A guardrail has a `limit`: the largest
-    accepted harm, relative to the control's value (0.1 is 10 %), or absolute if
-    `is_absolute`; if `is_of_mean`, it limits the metric's mean itself, without a
-    control. `action` is the response to a breach. `matters` is the smallest lift of
-    practical importance. A `ratio` metric is the sum of one metric over that of
-    another.
+    `better` is the direction of improvement. A guardrail has a `limit`, the largest
+    accepted harm: relative to the control's value (0.1 is 10 %), or absolute if
+    `is_absolute` is true. If `is_of_mean` is true, it is a limit on the metric's mean
+    itself, without a control. `action` is the response to a breach. `matters` is the
+    smallest lift of practical importance. A `ratio` metric is the sum of one metric
+    over that of another.
 
     >>> revenue = Metric("revenue", role="primary", display_unit="EUR", cap=250.0)
     >>> revenue.scaled(375.0), revenue.scaled(50.0)
@@ -155,13 +155,14 @@ class Metric:
 
     @property
     def has_amounts(self) -> bool:
-        """Return whether decisions have amounts of it: ratios and the reward, which is
-        recorded on its own, have none."""
+        """Return whether decisions have amounts of this metric. They have none of a
+        ratio, nor of the reward, which is recorded separately."""
         return self.ratio is None and self.name != REWARD
 
     @property
     def top(self) -> float:
-        """Return the largest value in evaluations: the cap, or the upper end."""
+        """Return the largest value that evaluations use: the cap, or `high` without a
+        cap."""
         return self.high if self.cap is None else self.cap
 
     @property
@@ -175,8 +176,8 @@ class Metric:
         return number(f"metric {self.name}", amount, low=self.low, high=high)
 
     def scaled(self, amount: float) -> float:
-        """Return (min(y, C) - low) / (C - low), in [0, 1], which the betting intervals
-        use. A unit's total below `low` counts as `low`."""
+        """Return the amount y as (min(y, C) - low) / (C - low), in [0, 1], for the
+        betting intervals. A unit's total below `low` counts as `low`."""
         top = self.top
         return (min(max(amount, self.low), top) - self.low) / (top - self.low)
 

@@ -25,8 +25,8 @@ __all__ = ["numbers", "numeric"]
 def numbers(
     context: object, instead: str = "give a Schema, which reads names"
 ) -> Array:
-    """Return the context as float64 (…, d), NaN if a number is missing. An error for a
-    value that is not a number names its column.
+    """Return the context as float64 (…, d), with NaN for missing numbers. Raise an
+    error that names the column if a value is not a number.
 
     Tables and their rows are read in the order of their columns. A dict has no order
     and raises an error, which ends with the advice `instead`.

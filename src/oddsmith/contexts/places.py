@@ -1,8 +1,8 @@
 """Positions of a context's values among the learnt columns, looked up by name.
 
 Columns store only digests. A cache outside the state maps names and values to
-positions. It belongs to the arrays for which it was created, and is created again if it
-is missing.
+positions. Each cache belongs to the arrays for which it was created, and a missing
+cache is created again.
 """
 
 import re
@@ -68,8 +68,8 @@ class Columns(NamedTuple):
     `columns.py`.
 
     For each column (d): the digest of what it represents, the digest of its key, and
-    its kind. `wholes` (n, 2) are the first whole numbers of each key, as digests, each
-    with that of its key. `salt` (16) keys all digests.
+    its kind. `wholes` (n, 2) contains digests of the first whole numbers of each key,
+    each beside the digest of its key. `salt` (16) keys all digests.
     """
 
     digests: npt.NDArray[np.uint64]
@@ -90,7 +90,7 @@ class Columns(NamedTuple):
 
     @property
     def fill(self) -> Array:
-        """The value of each column (d) in rows that were learnt before the column
+        """The value (d) that each column has in rows learnt before the column
         existed."""
         return np.where(self.is_category, 0.0, np.nan)
 
@@ -130,7 +130,8 @@ class Key:
         self.digest = digest
         self.number = self.missing = -1
         self.n_values = self.n_codes = 0
-        # whether absence is informative: words are absent from nearly every text
+        # whether a missing value can get an indicator column; this is false for words,
+        # which are missing from nearly every text
         self.own = False
         self.wholes: set[int] = set()
         self.codes: dict[float, int] = {}
@@ -229,8 +230,8 @@ class Places:
         return place
 
     def news_of(self, key: Key, value: float) -> tuple[Part | None, int | None]:
-        """Return what learning from a number would add: an indicator column for it as a
-        code, or a value to remember."""
+        """Return what learning from a number would add: an indicator column, because
+        the number may be a code, or a number to remember."""
         if self.full or NOT_WHOLE in key.wholes:
             return None, None
         if key.n_codes and self.code(key, value) >= 0:
@@ -247,7 +248,7 @@ class Places:
         return part if has_others else None, None
 
     def digest(self, key: Key, part: Part) -> int:
-        """Return the digest of this part of a key's values."""
+        """Return the digest of a key and a part of its values."""
         return digest_of(self.salt, f"{part.kind} {key.digest}", part.value)
 
     def other(self, digest: int) -> int:
@@ -285,8 +286,8 @@ class Places:
 
 
 def parts_of(form: int, value: str) -> list[Part]:
-    """Return the columns of a text: one for the whole text as a category, or one for
-    each of its words (`form` WORD) if it has more than three."""
+    """Return the columns of a text: one for the whole text as a category or, if the
+    text has more than three words, one for each word (`form` WORD)."""
     if form == FLAG:
         return [Part(CATEGORY, "True")]
     is_long = len(value.split(None, 3)) > 3
@@ -311,7 +312,7 @@ def places_of(columns: Columns) -> Places:
 
 
 def _is_of(places: Places, columns: Columns) -> bool:
-    """Return whether positions were created for exactly these arrays."""
+    """Return whether these positions were created for exactly these arrays."""
     made_for = places.columns
     return (
         made_for.digests is columns.digests
@@ -321,7 +322,7 @@ def _is_of(places: Places, columns: Columns) -> bool:
 
 
 def forget(columns: Columns) -> None:
-    """Remove these columns from the cache, because there are newer ones."""
+    """Remove these columns from the cache, because newer columns have replaced them."""
     _CACHE.pop(id(columns.digests), None)
 
 

@@ -29,7 +29,8 @@ class RowColumns(NamedTuple):
     """The meaning of a row's numbers: the columns of the context, those of the arm, and
     which of the numbers (d) are the arm's.
 
-    Both are mixed in a row, in the order of learning.
+    In a row, the numbers of context and arm are mixed, in the order in which their
+    columns were learnt.
     """
 
     context: Columns
@@ -43,7 +44,7 @@ class RowColumns(NamedTuple):
 
     @property
     def fill(self) -> Array:
-        """The value of each number (d) in rows that were learnt before its column
+        """The value (d) that each number has in rows learnt before its column
         existed."""
         return self.join(self.context.fill, self.features.fill)
 
@@ -58,7 +59,8 @@ class RowColumns(NamedTuple):
 
 
 class Schemas(NamedTuple):
-    """The schemas of contexts and of features; None to read all names."""
+    """The schemas of contexts and of features. Without a schema (None), all names are
+    read."""
 
     context: Schema | None = None
     features: Schema | None = None
@@ -72,8 +74,8 @@ def empty_row_columns() -> RowColumns:
 def learn_row(
     columns: RowColumns, context: Any, known: Any, schemas: Schemas
 ) -> RowColumns:
-    """Return the columns after learning from a row of this context and arm (None for
-    neither), or the same object if nothing is new.
+    """Return the columns after learning from a context and the known features of an arm
+    (None if there are none), or the same object if no column was added.
 
     >>> columns = learn_row(
     ...     empty_row_columns(), {"hour": 9}, {"topic": "tech"}, Schemas()

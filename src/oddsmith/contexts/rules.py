@@ -49,7 +49,7 @@ def barred_arms(
     features: Mapping[str, Any] | None = None,
 ) -> dict[int, str]:
     """Return the numbers of the arms that rules exclude, each with the first rule that
-    does."""
+    excludes it."""
     barred: dict[int, str] = {}
     for number, rule in enumerate(rules, 1):
         condition = rule.condition

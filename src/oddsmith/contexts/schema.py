@@ -94,8 +94,8 @@ class Schema:
         """Infer the schema from contexts (dicts or a data frame), with the `most`
         frequent values of each category.
 
-        A column with any text is a category, and so is one with a categorical type in
-        its table.
+        A column that contains any text is a category, and so is a column with a
+        categorical type in its table.
 
         >>> Schema.of([{"age": 3, "city": "Rome"}, {"age": None, "city": None}])
         Schema(numbers=('age',), categories=('city',), buckets=8, slots=64,
@@ -137,8 +137,8 @@ class Schema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """A name for each of these values. Columns without a value of their own are
-        numbered, and so are slots.
+        """A name for each number that encodes a context. Slots, and columns that
+        several values may share, are numbered.
 
         >>> Schema(("age",), ("city",), buckets=2).columns
         ('age', 'city 0', 'city 1')

@@ -17,8 +17,8 @@ _NUMBERS = frozenset((int, float, bool, type(None), np.float64, np.float32, np.i
 
 
 def check_columns(columns: tuple[str, ...], names: tuple[object, ...]) -> None:
-    """Raise for probably misspelt names: a column is missing, and an unknown name is
-    similar to it.
+    """Raise if a name is probably misspelt, that is, if a column is missing and an
+    unknown name is similar to it.
 
     >>> check_columns(("age", "city"), ("age", "citty"))
     Traceback (most recent call last):

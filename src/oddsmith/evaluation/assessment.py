@@ -48,10 +48,10 @@ def whole_slates(log: Log, target: object) -> Terms:
     """Return W r for each slate, where W = Π π/p over its slots and r is the mean of
     their rewards. Slates with missing rewards are left out.
 
-    The mean is the mean reward per slot of slates that the target fills alone, drawing
-    each slot from the arms that it left itself. It is valid even if rewards of slots
-    depend on one another. Because W multiplies the weights of slots, while other
-    estimators add them, few logs are large enough for it.
+    The mean of W r estimates the mean reward per slot if the target fills every slot of
+    a slate, with each slot drawn from the arms that its own earlier draws left. The
+    estimate is valid even if rewards of slots depend on one another. Few logs are large
+    enough for it, because W is the product of the weights of all slots.
 
     >>> odds = [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]] * 2
     >>> log = Log(
@@ -112,7 +112,7 @@ def whole_slates(log: Log, target: object) -> Terms:
 
 
 def _complete(log: Log, rows: Rows) -> tuple[Bools, Slates]:
-    """Return a mask of the rewarded rows whose slates have all their rewards, and these
+    """Return a mask of the rewarded rows in slates without missing rewards, and these
     slates.
 
     Raise if a slot is not in the log.
@@ -172,12 +172,12 @@ class Assessment:
     `answers` has the estimates by target and estimator. `differences` has the
     differences from the baseline by estimator and target, for unbiased estimators only,
     because biases do not cancel. `terms` are the numbers whose means are the estimates,
-    and `diagnostics` are those of each target. `served` is the test that arms follow
-    the logged propensities, or the reason why it is impossible. For a log with slates,
-    all of this refers to the mean over slots, each slate counting once; `slots`
-    contains the same for each slot (0: decisions without slots). `whole` contains the
-    value of targets that fill whole slates, if requested. Estimates are in the units of
-    `scale`; log and terms are in [0, 1].
+    and `diagnostics` contains the diagnostics of each target. `served` is the test that
+    arms follow the logged propensities, or the reason why this test is impossible. For
+    a log with slates, all fields refer to the mean over the slots of a slate, and each
+    slate counts once. `slots` contains an assessment for each slot (slot 0: decisions
+    without slots). `whole` contains the value of targets that fill whole slates, if
+    requested. Estimates are in the units of `scale`; log and terms are in [0, 1].
     """
 
     log: Log
@@ -226,13 +226,14 @@ def assess(
     overrule: Iterable[str] = (),
     whole: bool = False,
 ) -> Assessment:
-    """Compute all estimators for all targets by name. Those with a reward model need
-    `predictions` (T, K).
+    """Compute all estimators for all targets by name. Estimators with a reward model
+    need `predictions` (T, K).
 
     If an estimator does not apply to this log, its answer is a sentence and not an
-    exception. Differences are paired, and hold together for each estimator (`compare`).
-    `beforehand=True` is for predictions that were made before the rows (`dr`);
-    `whole=True` adds the value of whole slates.
+    exception. Differences are paired by row, and the intervals of one estimator hold
+    simultaneously (`compare`). `beforehand=True` is for predictions that were made
+    before the rows (`dr`); `whole=True` adds the estimated value of whole slates
+    (`whole_slates`).
 
     >>> log = Log(
     ...     arm=[0, 1] * 200, reward=[1, 0] * 150 + [1, 1] * 50, propensity=[0.5] * 400
@@ -359,7 +360,8 @@ def _assess_rows(
 def _by_slot(
     log: Log, targets: Mapping[str, Array], question: _Question
 ) -> dict[int, Assessment | str]:
-    """Assess each slot of a log with slates on its own, or give the reason why not."""
+    """Return an assessment of each slot of a log with slates, or the reason why there
+    is none."""
     found: dict[int, Assessment | str] = {}
     for slot in np.unique(np.asarray(log.slot)).tolist():
         rows = np.flatnonzero(log.slot == slot)
@@ -404,8 +406,8 @@ def _whole(log: Log, odds: Array, settings: Any) -> Answer:
 def _unbiased_terms(
     terms: dict[str, dict[str, Terms]], answers: Answers, estimator: str
 ) -> dict[str, Terms]:
-    """Return the unbiased terms of each target that this estimator has an answer
-    for."""
+    """Return the unbiased terms of this estimator for each target for which it has an
+    answer."""
     found = {}
     for name, own in terms.items():
         answer = answers[name].get(estimator, "")
@@ -427,8 +429,8 @@ def _differences(sides: dict[str, Terms], question: _Question) -> dict[str, Answ
 
 
 def _check_served(log: Log, floor: float | None) -> ServedReport | str:
-    """Test whether arms were served as logged. Leave the floor out if it only holds for
-    the targets' arms."""
+    """Test whether arms were served as logged. The test does not use a floor that
+    applies only to the arms of the targets."""
     try:
         return served_as_logged(log, floor=floor or 0.0)
     except InvalidInput as error:
@@ -438,8 +440,9 @@ def _check_served(log: Log, floor: float | None) -> ServedReport | str:
 
 
 def in_units(found: Assessment, scale: RewardScale) -> Assessment:
-    """Return the assessment with values low + v (high - low) and differences d (high -
-    low). The log and the terms stay in [0, 1].
+    """Return the assessment in the units of `scale`: a value v becomes low + v (high -
+    low), and a difference d becomes d (high - low). The log and the terms stay in [0,
+    1].
 
     >>> import oddsmith as od
     >>> from oddsmith.evaluation import assess

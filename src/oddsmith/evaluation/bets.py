@@ -1,13 +1,13 @@
 """Betting bounds: anytime-valid lower bounds on the mean of a nonnegative column, also
 for heavy tails.
 
-For any m, 1 - f + f x/m with 0 < f < 1 is a bet that is fair or loses if E[x | past] ≤
-m, and it is never negative because x ≥ 0. So the mean over fractions f of Π_t (1 - f +
-f x_t/m) is a test martingale, which ever exceeds 1/α with probability at most α
-(Ville's inequality). It decreases in m, so the values of m that are not rejected are
-those above one number, which bisection finds (Waudby-Smith and Ramdas 2024, with a
-mixture of fixed bets). If another column y in [0, L] has the mean total - m, half of
-the money is bet on L - y, whose mean is m + L - total.
+For any m and 0 < f < 1, the factor 1 - f + f x/m is never negative, because x ≥ 0, and
+its mean is at most 1 if E[x | past] ≤ m. So the mean over fractions f of Π_t (1 - f + f
+x_t/m) is a test supermartingale. It ever exceeds 1/α with probability at most α
+(Ville's inequality). It decreases in m, so all values of m below one number are
+rejected, and bisection finds this number (Waudby-Smith and Ramdas 2024, with a mixture
+of fixed bets). If another column y in [0, L] has the mean total - m, half of the money
+is bet on L - y, whose mean is m + L - total.
 """
 
 from typing import NamedTuple
@@ -20,10 +20,11 @@ __all__ = ["FRACTIONS", "Limited", "log_shortfall", "log_wealth", "lower_bound"]
 
 FRACTIONS: Array = 0.5 ** np.arange(1.0, 17.0)
 """Fractions f of the money to bet."""
-# Fractions of bets on L - y. These are large, because rare rewards make L - y nearly
-# constant.
+# Fractions of the money that are bet on L - y. They may be large, because L - y is
+# nearly constant if rewards are rare.
 _LIMITED_FRACTIONS: Array = np.array([0.9, 0.75, *FRACTIONS[:14]])
-# Rates of bets that a mean is below a number, and the largest loss per row.
+# Rates of the bets that a mean is below a number, and the largest share of the money
+# that such a bet loses in one row.
 _SHORTFALL_RATES: Array = 2.0 ** np.arange(2, -11, -1.0)
 _LOSS = 0.9
 _DOUBLINGS = 3
@@ -35,8 +36,8 @@ _HALVINGS = 32
 
 
 class Limited(NamedTuple):
-    """A column y (…, T) in [0, limit]. The mean of y and the mean of x sum to
-    `total`."""
+    """A second column y (…, T) with values in [0, limit]. `total` is the sum of the
+    means of y and of the first column x."""
 
     y: Array
     limit: float
@@ -46,8 +47,8 @@ class Limited(NamedTuple):
 def log_wealth(
     x: Array, mean: Array, looks: int = _LOOKS, limited: Limited | None = None
 ) -> Array:
-    """Return the log wealth (…, looks) of bets that E x (…, T) is above `mean` (…), at
-    most at `looks` times.
+    """Return the log wealth (…, looks) of bets that the mean of x (…, T) is above
+    `mean` (…), at no more than `looks` evenly spaced rows.
 
     >>> float(log_wealth(np.ones(100), np.array(1.0))[-1])
     0.0
@@ -100,8 +101,8 @@ def log_shortfall(x: Array, mean: Array, most: Array) -> Array:
     """Return the log wealth (…) of bets that E x (…, T) is below `mean` (…, T) given
     the past, where rows have x ≤ `most` (…, T): Π (1 + λ (mean - x)), mixed over rates.
 
-    A rate is reduced in rows that could lose more than 0.9 of the money. This does not
-    depend on earlier rows, so the order of rows does not matter.
+    A rate is reduced in rows in which the bet could lose more than 0.9 of the money.
+    The reduction does not depend on earlier rows, so the order of rows does not matter.
     """
     loss = np.maximum(most - mean, 1e-300)
     total = np.full(x.shape[:-1], -np.inf)
@@ -121,7 +122,7 @@ def lower_bound(x: Array, alpha: float, limited: Limited | None = None) -> Array
     """
     counts = np.arange(1, x.shape[-1] + 1)
     needed = -np.log(alpha)
-    # The wealth for the largest running mean never exceeds 1.
+    # Start of the bisection: bets against the largest running mean never win.
     means = np.cumsum(x, axis=-1) / counts
     high = means.max(axis=-1)
     if limited is not None:

@@ -1,5 +1,5 @@
-"""Calibration of experts: an anytime-valid betting test whether predictions equal the
-mean rewards."""
+"""Calibration of experts: an anytime-valid test by betting of the hypothesis that
+predictions equal the mean rewards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,9 +33,10 @@ _LARGEST = log(np.finfo(np.float64).max)
 class CalibrationState(NamedTuple):
     """State of the bets; leading axes are batch axes.
 
-    `log_wealth` (…, N, 3, 8) of each bet and `log_peak` (…, N), the largest e-value so
-    far, are logarithms; `scale` (…, N) belongs to the direction of the loss; `losses`
-    (…, N) are totals over `scored` (…, N) rewards.
+    `log_wealth` (…, N, 3, 8) contains the logarithm of the wealth of each bet, and
+    `log_peak` (…, N) that of the largest e-value so far. `scale` (…, N) is the largest
+    difference of losses so far, which scales the third direction. `losses` (…, N) are
+    sums over the `scored` (…, N) rewards.
     """
 
     log_wealth: Array
@@ -52,9 +53,10 @@ class CalibrationReport(NamedTuple):
     `e_values` are the current wealth of the bets against each expert (at most 1.8e308),
     and `refuted` marks experts whose wealth has ever reached 1/alpha. `losses` are mean
     losses over the rewards for which an expert made a prediction (NaN: none). `best` is
-    the expert with the smallest mean loss (None before any reward), `consistent`
-    whether it is not refuted, and `number` its p-value min(1, 1 / largest e-value so
-    far), valid at any time. `sentence` is a summary in English.
+    the expert with the smallest mean loss (None before any reward). `consistent` is
+    true if the best expert is not refuted, and `number` is its p-value, min(1, 1 /
+    largest e-value so far), which is valid at any time. `sentence` is a summary in
+    English.
 
     >>> report = check_calibration(
     ...     Log(arm=[0, 0], reward=[1, 1], advice=[[0.9], [0.8]]), ["only"]
@@ -84,15 +86,15 @@ class CalibrationMonitor:
     The directions d in [-1, 1] are 1 (bias), 2f - 1 (over- and under-confidence), and
     ℓ(f, 1) - ℓ(f, 0) divided by its largest size so far, which tests whether the expert
     has the losses that it expects itself. Under H0 e_t is a nonnegative martingale with
-    mean 1, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most alpha:
-    refuting an expert then is valid for any rule of looking and stopping (Waudby-Smith
-    and Ramdas 2024). The test applies if rewards are in [0, 1] and learnt in an order
-    that does not depend on them. If clicks arrive before non-clicks, this looks like
-    bias.
+    mean 1, so by Ville's inequality max_t e_t ≥ 1/alpha has probability at most alpha.
+    So you may look at the test and stop it at any time (Waudby-Smith and Ramdas 2024).
+    The test applies if rewards are in [0, 1], and if the order in which they are learnt
+    does not depend on their values. If clicks arrive before non-clicks, calibrated
+    experts look biased.
 
-    The level is for each expert separately and not for all N: at alpha 0.05, 5 of 100
-    calibrated experts may be refuted. NaN advice (no prediction) leaves an expert's
-    wealth unchanged.
+    The level applies to each expert separately: at alpha 0.05, the test may refute 5 of
+    100 calibrated experts. NaN advice (no prediction) leaves an expert's wealth
+    unchanged.
 
     >>> monitor = CalibrationMonitor(["fair", "rosy"])
     >>> state = monitor.init()
@@ -148,8 +150,8 @@ class CalibrationMonitor:
     def fold(
         self, state: CalibrationState, decisions: Decision, rewards: object
     ) -> CalibrationState:
-        """Return the state after many rewards along a leading axis. The result is that
-        of repeated `update`, but much faster."""
+        """Return the state after many rewards along a leading axis. The result is the
+        same as after repeated calls of `update`, which are much slower."""
         checked = np.asarray(check_rewards(decisions, rewards))
         shape = (len(checked), *state.log_peak.shape)
         advice = self._advice(decisions.advice, shape)
@@ -270,8 +272,8 @@ class CalibrationMonitor:
         )
 
     def _losses(self, mean: Array, rewards: Array, awake: Bools) -> Array:
-        """Return the loss of each prediction, 0 if an expert made none; raise for NaN
-        and -inf."""
+        """Return the loss of each prediction, or 0 for experts without a prediction.
+        Raise if a loss is NaN or -inf."""
         losses = self.loss(mean, rewards)
         if not isinstance(losses, np.ndarray) or losses.shape != mean.shape:
             got = getattr(losses, "shape", type(losses).__name__)
@@ -326,11 +328,12 @@ def check_calibration(
 
 
 def _scaled_own(if_one: Array, if_zero: Array, scale: Array) -> tuple[Array, Array]:
-    """Return ℓ(f, 1) - ℓ(f, 0) of T steps divided by its largest finite size up to each
-    step, in [-1, 1], and the final size.
+    """Return the differences ℓ(f, 1) - ℓ(f, 0) of T steps, scaled to [-1, 1], and the
+    final scale. Each difference is divided by the largest finite absolute difference up
+    to its step.
 
-    The size includes the step's own prediction, which is known before the reward. An
-    infinite difference becomes ±1.
+    The scale of a step includes the step's own prediction, which is known before the
+    reward. An infinite difference becomes ±1.
     """
     sure = np.isinf(if_one) | np.isinf(if_zero)
     upper = np.isinf(if_one)

@@ -1,10 +1,10 @@
-"""Diagnostics of a log for a target, and the rules that refuse an estimate unless the
-user overrules them by name.
+"""Diagnostics that show how well a log supports a target, and rules that refuse an
+estimate unless the user names them in `overrule`.
 
 No rule reads a reward, only weights and logged propensities. If the propensities of all
 arms are logged, the effective number of rows and the largest share are their expected
-values, which do not depend on the draw. An interval that is reported only after lucky
-draws would not have its coverage.
+values, which do not depend on the draw. If an interval were reported only after
+favourable draws, its coverage would be below its level.
 """
 
 from collections.abc import Iterable
@@ -38,14 +38,14 @@ SHARE = 0.05
 OFF = 0.3
 ERRORS = 4.0
 EVIDENCE = 1000.0
-# Tolerance for the mean weight if its standard error is 0: propensities may be rounded,
-# for instance 0.3333 for 1/3.
+# Tolerance for the distance of the mean weight from 1 if its standard error is 0.
+# Propensities may be rounded, for instance 0.3333 for 1/3.
 ROUNDED = 1e-3
-# Largest accepted error of the mean weight by rounded propensities. Intervals are
+# Largest accepted error of the mean weight due to rounded propensities. Intervals are
 # widened by the actual error.
 _MOST_ROUNDING = 0.05
-# With almost no spread, a mean weight this close to 1 indicates propensities with few
-# digits.
+# If weights hardly vary and their mean differs from 1 by less than this, the cause is
+# probably that propensities have few digits.
 _DIGITS = 0.05
 RULES = ("overlap", "ess", "share", "weight", "digits")
 """Names of the rules that `overrule` accepts."""
@@ -60,17 +60,18 @@ class Diagnostics(NamedTuple):
     """Diagnostics that show how well a log of `n` rows supports a target.
 
     `ess` is the effective sample size: T / mean E[w² | x] if the propensities of all
-    arms are logged, otherwise (Σw)²/Σw². `largest_share` is the share of all weight on
-    one row: the heaviest row in T by the logged propensities, otherwise the heaviest
-    drawn row. `missing` is the target's mean probability of arms that the logging
-    policy could not draw. The mean of the weights is `mean_weight` ± `weight_error`; it
-    should be 1 - `missing` if the propensities are right. `inflation` is an e-value
-    against a mean of at most 1 (`bets`), and `deflation` one against a mean of at least
-    1 - `missing`. `deflation` is None if no bound on the weights is known, because only
-    drawn propensities are logged and no floor is given. `rounding` is the possible
-    error of the mean weight because propensities have few digits. If rows were decided
-    together, the `unit` of all these numbers is the slate, or the decision if most
-    decisions have no slate.
+    arms are logged, otherwise (Σw)²/Σw². `largest_share` is the share of the total
+    weight on a single row: on the expected heaviest of T rows if the propensities of
+    all arms are logged, otherwise on the heaviest drawn row. `missing` is the target's
+    mean probability of arms that the logging policy could not draw. The mean of the
+    weights is `mean_weight` ± `weight_error`; it should be 1 - `missing` if the
+    propensities are right. `inflation` is an e-value against the hypothesis that the
+    mean weight is at most 1 (`bets`). `deflation` is an e-value against the hypothesis
+    that it is at least 1 - `missing`. `deflation` is None if no bound on the weights is
+    known, because only drawn propensities are logged and no floor is given. `rounding`
+    is the possible error of the mean weight because propensities have few digits. If
+    rows were decided together, all these numbers refer to slates instead of rows, and
+    `unit` is "slate" ("decision" if most decisions have no slate).
     """
 
     n: int
@@ -86,8 +87,8 @@ class Diagnostics(NamedTuple):
 
 
 def diagnose(terms: Terms, floor: float | None = None) -> Diagnostics:
-    """Return the diagnostics of terms. For a difference, return the worse of both
-    sides.
+    """Return the diagnostics of terms. For a difference of two targets, return the
+    worse value of the two.
 
     `floor`, the smallest propensity of the logging policy, bounds the weights if only
     drawn propensities are logged.
@@ -106,7 +107,7 @@ def _deflation(terms: Terms, floor: float | None) -> float | None:
 
     Each row's weight has a bound from its logged propensities or the floor, which is
     known before the draw. So the rows of a slate count separately, in any order. For a
-    difference, return the larger value of both sides.
+    difference of two targets, return the larger e-value of the two.
     """
     if terms.parts is not None:
         sides = [_deflation(part, floor) for part in terms.parts]
@@ -198,9 +199,10 @@ def broken_rules(one: Diagnostics, interval: str) -> dict[str, str]:
     Every interval needs a logging policy that could draw all arms of the target, and
     propensities whose rounding changes the mean weight by less than 0.05. Beta, normal
     and bootstrap intervals also need enough rows without a dominant one. Bernstein and
-    anytime intervals hold for any tail, and need only right propensities: each
-    direction of a mean weight other than 1 has an e-value, which reaches 1000 with
-    probability at most 1/1000 if they are right.
+    anytime intervals hold for any distribution of weights and need only correct
+    propensities. One e-value tests whether the mean weight is above 1, another one
+    whether it is below 1; with correct propensities, each reaches 1000 with probability
+    at most 1/1000.
     """
     asymptotic = interval in ASYMPTOTIC
     why: dict[str, str] = {}
@@ -269,8 +271,8 @@ def _few_digits(one: Diagnostics) -> str:
 
 
 def _proven_off(one: Diagnostics) -> str:
-    """Explain why the mean weight is provably not 1, for intervals without assumptions
-    on the tail; empty if it may be 1."""
+    """Return a sentence if the mean weight is provably not 1, otherwise "". The proof
+    makes no assumption about the distribution of weights."""
     allowed = f"allowed below {EVIDENCE:g}"
     if one.inflation >= EVIDENCE:
         return (

@@ -11,8 +11,8 @@ _POWER_QUANTILE = 0.84
 
 
 def smallest_detectable_effect(half_width: float, standard_error: float) -> float:
-    """Return h + 0.84 s, the effect for which the interval excludes 0 with 80 %
-    probability.
+    """Return h + 0.84 s, the smallest effect for which the interval excludes 0 with a
+    probability of 80 %.
 
     `half_width` h is the current half-width of the interval, `standard_error` s that of
     the estimate.

@@ -1,5 +1,5 @@
-"""Intervals that add one row at each end of the range, for few rewards and for large
-weights that have not been drawn yet.
+"""Intervals that add one row at each end of the range, so that they are valid for few
+rewards, and if large weights were not drawn yet.
 
 The drawn rows do not show how far a term can go: without any reward in a hundred rows,
 the spread is 0. So the low end of an interval uses the rows and one more at the
@@ -58,8 +58,8 @@ def normal_interval(
 def beta_interval(
     values: Array, ends: tuple[Array, Array], level: float
 ) -> tuple[Array, Array]:
-    """Return quantiles of beta distributions on the range, with mean and variance of
-    the terms and one more row.
+    """Return quantiles of beta distributions on the range. Each has the mean and the
+    variance of the terms with one more row.
 
     With [b, c] the range of a row's term, and m and s² the moments of n rows and one
     more at c, the high end is
@@ -83,7 +83,7 @@ def _quantile(
     summary: Moments, more: Array, ends: tuple[Array, Array], chance: float
 ) -> Array:
     """Return the quantile of the beta distribution, or `more` if all rows are at this
-    end."""
+    end of the range."""
     from scipy.special import betaincinv
 
     low, high = ends
@@ -115,8 +115,8 @@ def studentised(
     ratios, differences row by row.
 
     Each end of the interval resamples the rows and one more at that end of the range
-    (`ends`). If there are more than 20,000 rows, neighbours are first summed to 20,000
-    groups, which does not change the distribution of the sums.
+    (`ends`). If there are more than 20,000 rows, neighbouring rows are first summed to
+    20,000 groups, which does not change the distribution of the sums.
     """
     low_end, high_end = ends
     low = moments(terms.values, np.asarray(low_end))
@@ -185,7 +185,8 @@ def _resample(
         residuals /= mean[:, None]
     variance = np.square(residuals, out=residuals).mean(axis=1)
     errors = np.sqrt(variance / n)
-    # Without spread, the statistic of a resample is infinite, or 0 if its mean agrees.
+    # If all values of a resample are equal, its statistic is infinite, or 0 if its mean
+    # equals the estimate.
     with np.errstate(divide="ignore", invalid="ignore"):
         no_spread = np.where(distance == 0, 0.0, np.sign(distance) * np.inf)
         statistics: Array = np.where(errors > 0, distance / errors, no_spread)

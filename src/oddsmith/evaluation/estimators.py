@@ -84,16 +84,16 @@ OPTIMISTIC = Shrinkage(
 def best_setting(
     shrinkage: Shrinkage, rows: Rows, base: Array, residual: Array
 ) -> float:
-    """Return the setting with the smallest estimated mean squared error of base + ŵ
-    residual.
+    """Return the setting for which the estimate, the mean of base + ŵ residual, has the
+    smallest estimated mean squared error.
 
         Var(terms) / T + min(B, |mean d| + sd(d)/√T)²,   d = (w - ŵ) residual
 
-    The second part bounds the bias. d is the reduction by shrinking, estimated with one
-    standard error added. B is its largest size, the mean of w - ŵ (because |residual| ≤
-    1), computed from the propensities of all arms if they are logged. Candidates are 32
-    quantiles of the weights (squared, for optimistic shrinkage) and ∞, which means no
-    shrinkage.
+    The second part bounds the bias by the mean of d, which is what shrinking removes,
+    plus one standard error. B is the largest possible bias, the mean of w - ŵ, because
+    |residual| ≤ 1; it is computed from the propensities of all arms if they are logged.
+    Candidates are 32 quantiles of the weights (squared, for optimistic shrinkage) and
+    ∞, which means no shrinkage.
     """
     weights = rows.weights
     n = len(weights)
@@ -118,8 +118,8 @@ def best_setting(
 def _largest_bias(
     shrinkage: Shrinkage, setting: float, rows: Rows, difference: Array
 ) -> float:
-    """Return the mean of w - ŵ over the drawn arms, or exactly if the propensities of
-    all arms are logged."""
+    """Return the mean of w - ŵ. It is exact if the propensities of all arms are logged,
+    otherwise it is estimated from the drawn arms."""
     ratios = rows.ratios
     if ratios is None:
         return float(difference.mean())
@@ -154,12 +154,12 @@ def ips(log: Log, target: object) -> Terms:
 
 
 def snips(log: Log, target: object) -> Terms:
-    """Self-normalised IPS, R = Σ w r / Σ w; terms R + w (r - R) / mean(w), whose mean
-    is R.
+    """Self-normalised IPS, R = Σ w r / Σ w. The terms are R + w (r - R) / mean(w), and
+    their mean is R.
 
-    Their spread is that of the delta method (Swaminathan and Joachims 2015). The
-    estimate has a bias of O(1/T), lies within [0, 1], and shifts by the same amount as
-    all rewards.
+    The standard deviation of the terms is that of the delta method (Swaminathan and
+    Joachims 2015). The estimate has a bias of O(1/T) and lies within [0, 1]. If a
+    constant is added to all rewards, it changes by the same constant.
     """
     rows = rows_of(log, target)
     weights = rows.weights
@@ -179,8 +179,8 @@ def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Ter
     """Clipped IPS, min(w, M) r. The threshold M is given, or chosen by the smallest
     estimated mean squared error (`best_setting`).
 
-    Its mean is at most the value, and at most E[(w - M)+] below it (Ionides 2008;
-    Bottou et al. 2013).
+    The estimate is on average at most the value, and at most E[(w - M)+] below it
+    (Ionides 2008; Bottou et al. 2013).
     """
     rows = rows_of(log, target)
     return _shrunk("clipped_ips", rows, _constant(rows, 0.0), CLIPPING, threshold)
@@ -189,8 +189,8 @@ def clipped_ips(log: Log, target: object, threshold: float | None = None) -> Ter
 def dm(
     log: Log, target: object, predictions: object, *, beforehand: bool = False
 ) -> Terms:
-    """Direct method, q(π) = Σ_a π(a) q(a). It needs no propensities, but has every bias
-    of the model."""
+    """Direct method, q(π) = Σ_a π(a) q(a). It needs no propensities, but any bias of
+    the reward model is a bias of the estimate."""
     rows = rows_of(log, target)
     return Terms(
         "dm",
@@ -210,9 +210,9 @@ def dr(
     """Doubly robust estimator, q(π) + w (r - q(a)): unbiased, with the variance of the
     model's residuals (Dudík et al. 2011).
 
-    It applies if each row's predictions do not depend on its own reward, as those of
-    `cross_fit`. Bernstein and anytime intervals need predictions of a model of earlier
-    rows, made before these rows (`beforehand=True`).
+    The predictions for a row must not depend on its own reward; those of `cross_fit` do
+    not. Bernstein and anytime intervals need predictions that were made before the
+    rows, by a model fitted to earlier rows (`beforehand=True`).
     """
     rows = rows_of(log, target)
     model = _model(rows, predictions)
@@ -255,8 +255,8 @@ def shrunk_dr(
 
 
 def logged(log: Log) -> Terms:
-    """Return the rewards as terms: the value of the logging policy, for comparison. It
-    needs no propensities."""
+    """Return the rewards as terms, whose mean is the value of the logging policy. No
+    propensities are needed."""
     known = rewarded_rows(log)
     rewards = known.reward
     n = len(rewards)
@@ -298,7 +298,7 @@ def _constant(rows: Rows, value: float) -> _Model:
 
 
 def _model(rows: Rows, predictions: object) -> _Model:
-    """Return a checked reward model whose base is q(π)."""
+    """Check the predictions, and return them as a reward model whose base is q(π)."""
     table = finite("predictions", predictions, ndim=2)
     n = len(rows.known)
     arms = rows.target.shape[1]
@@ -329,8 +329,8 @@ def _shrunk(
     setting: float | None,
     **about: Any,
 ) -> Terms:
-    """Return terms with shrunk weights for a given setting, or for a chosen one
-    together with the unshrunk terms."""
+    """Return terms with shrunk weights. If the setting is not given, choose it, and add
+    the terms without shrinkage."""
     if setting is None:
         best = best_setting(shrinkage, rows, model.base, model.residual)
         unshrunk = _weighted(name, rows, model, **about)
@@ -359,8 +359,8 @@ def _weighted(
     shrink: Callable[[Array], Array] = np.positive,
     **more: Any,
 ) -> Terms:
-    """Return terms base + ŵ (r - q) with the facts of the log about the target. `more`
-    are fields of `Terms`."""
+    """Return terms base + ŵ (r - q), with the fields of `Terms` that the log
+    determines. `more` are further fields."""
     drawn = None
     if rows.propensities is None and more.get("unbiased", True):
         drawn = DrawnOdds(rows.drawable, rows.weights, rows.reward)
@@ -384,8 +384,8 @@ def _weighted(
 
 
 def _extremes(rows: Rows, model: _Model, shrink: Callable[[Array], Array]) -> Extremes:
-    """Return base + ŵ (r - q) for rewards 1 and 0, over all arms if their propensities
-    are logged, otherwise over the drawn ones."""
+    """Return base + ŵ (r - q) for rewards 1 and 0: for all arms if their propensities
+    are logged, otherwise for the drawn arms."""
     if rows.ratios is None or rows.propensities is None:
         base = model.base
         q = drawn_entries(model.predictions, rows.arm)

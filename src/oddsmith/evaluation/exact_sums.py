@@ -1,8 +1,8 @@
 """Exact sums: numbers are rounded to multiples of 2^-32, so that sums do not depend on
 the order.
 
-So rows can be added many at a time, and removed again exactly. Sums of 10^9 logarithms
-fit.
+Therefore many rows can be added at once, and a removed row leaves no rounding error. A
+sum of 10^9 logarithms does not overflow.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ _UNIT = 2.0**32
 
 
 def in_units(values: Array) -> Ints:
-    """Round numbers to integer multiples of the unit.
+    """Round numbers to multiples of 2^-32, and return these multiples as integers.
 
     >>> in_units(np.array([0.5, -1.0])).tolist()
     [2147483648, -4294967296]
@@ -25,5 +25,5 @@ def in_units(values: Array) -> Ints:
 
 
 def of_units(sums: Ints) -> Array:
-    """Convert sums of units back to floats."""
+    """Convert sums of integer multiples of 2^-32 to floats."""
     return sums / _UNIT

@@ -1,5 +1,5 @@
-"""Logs of experiments with a control: the propensities of the policy, logs with units
-as rows, and the rows that can be used for a comparison."""
+"""Logs of experiments with a control: the policy's propensities, logs with one row per
+unit, and the rows that can be used to compare policy and control."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ _GROUPS = ("policy", "control")
 
 
 def compared_rows(log: Log) -> Bools:
-    """Return the rows (T,) that compare policy and control.
+    """Return a mask (T,) of the rows that can be used to compare policy and control.
 
-    After the end of an experiment the control has a share of 1, so these rows contain
-    nothing about the policy. Rows with a share of NaN had no control. By unit, rows
-    need a group, and a share between 0 and 1.
+    After the end of an experiment the control has a share of 1, so later rows contain
+    nothing about the policy. Rows with a share of NaN had no control. If units were
+    assigned to groups, rows need a group and a share between 0 and 1.
 
     >>> log = Log(arm=[0, 0], reward=[1, 0], holdout=[0.1, 1.0])
     >>> compared_rows(log).tolist()
@@ -45,8 +45,8 @@ def compared_rows(log: Log) -> Bools:
 
 
 def rows_before_end(log: Log) -> Bools:
-    """Return the rows (T,) before the end of an experiment, when the control gets a
-    share of 1."""
+    """Return a mask (T,) of the rows before the end of an experiment. After the end,
+    the share of the control is 1."""
     if log.holdout is None:
         return np.ones(len(log), np.bool_)
     before_end: Bools = ~(log.holdout >= 1)
@@ -78,10 +78,11 @@ def excluded_rows_note(log: Log, is_compared: Bools) -> str:
 
 
 def policy_odds(log: Log) -> Array:
-    """Return the propensities (T, K) of the policy alone, for a holdout by decision.
-    The logged ones are (1 - h) π + h β, with the share h and the control β.
+    """Return the propensities π (T, K) of the policy alone, for a holdout by decision.
+    The logged propensities are (1 - h) π + h β, where h is the share of the control and
+    β are the control's propensities.
 
-    They are NaN in rows with a share of 1, after the end of an experiment, and in rows
+    The result is NaN in rows after the end of the experiment, where h is 1, and in rows
     without a control; `score_metrics` leaves such rows out.
 
     >>> log = Log(
@@ -112,8 +113,8 @@ def unit_log(log: Log) -> Log:
 
     Its arms are the groups, policy and control, with propensities 1 - h and h for the
     share h. Group, share, context and time of a unit are those of its first decision
-    with a reward or an amount. Rows that do not compare both are left out
-    (`compared_rows`). The total of rewards is the metric `reward`.
+    with a reward or an amount. Rows that cannot be used to compare policy and control
+    are left out (`compared_rows`). The total of rewards is the metric `reward`.
 
     >>> log = Log(
     ...     arm=[0, 1, 0],
@@ -171,7 +172,7 @@ def _first_rows(units: Ints, has_amount: Bools) -> Ints:
 
 
 def _totals(column: Array, units: Ints) -> Array:
-    """Return the sum of each unit's amounts, NaN if it has none."""
+    """Return the sum of each unit's amounts, or NaN for a unit without amounts."""
     known = ~np.isnan(column)
     counts = np.bincount(units, weights=known)
     sums = np.bincount(units, weights=np.where(known, column, 0.0))

@@ -1,4 +1,4 @@
-"""Intervals: a value with its confidence interval from terms, or a refusal with the
+"""Intervals: compute a value and its confidence interval from terms, or refuse with a
 reason."""
 
 from collections.abc import Iterable, Mapping
@@ -49,13 +49,14 @@ def outer_terms(terms: Terms) -> tuple[Terms, Terms] | None:
     """Return terms whose mean is at most the value, and terms whose mean is at least
     the value, or None if all propensities are known.
 
-    With D = w - w' for two targets, and P, N the probability that the first places more
-    and less than the second, they are
+    Let D = w - w' be the difference of the weights of two targets, P the probability
+    that the first target places more than the second, and N the probability that it
+    places less. Then the terms are
 
         D⁺ r + D⁻ (1 - r) - N   and   P - D⁺ (1 - r) - D⁻ r
 
-    so that everything the two targets share cancels. For a single target, D = w, P = 1
-    and N = 0.
+    so the probability that both targets place on the same arms cancels. For a single
+    target, D = w, P = 1 and N = 0.
     """
     sides = [part.drawn for part in terms.parts or (terms,)]
     drawn = [side for side in sides if side is not None]
@@ -98,9 +99,10 @@ def _masses(first: DrawnOdds, second: DrawnOdds) -> tuple[Array, Array]:
     """Return how much probability the first target puts on arms beyond the second, and
     vice versa.
 
-    For the logging policy, whose other propensities are unknown, these are means over
-    rows: E (1 - w)⁺ where π is smaller than p, and the same amount where it is larger,
-    minus what π has on arms that could not be drawn.
+    If one of the two is the logging policy and only drawn propensities are logged, both
+    amounts are estimated by means over rows. The probability by which π is smaller than
+    p is E (1 - w)⁺. The probability by which π is larger is the same, minus the
+    probability of π on arms that could not be drawn.
     """
     if first.target is not None and second.target is not None:
         apart = first.target - second.target
@@ -135,16 +137,17 @@ _NOT_CONSTANT = (
 
 
 class Estimate(NamedTuple):
-    """A value with its interval. If `refused` contains rules, all three numbers are NaN
-    and `why` explains it.
+    """A value with the ends `low` and `high` of its interval. If `refused` contains
+    rules, these three numbers are NaN and `why` explains the refusal.
 
     The interval is for the mean of the estimator, which is the target's value if it is
     `unbiased` (never if the logging policy could not draw an arm of the target).
-    Otherwise a bias must be added, unless it is `counted`: if a setting was chosen from
-    the same rows, the interval also contains that without shrinkage, and so the value.
-    `overruled` are broken rules that were named in `overrule`. `cut_from` is the mean
-    of the terms if it is outside the interval (no mean reward is above 1); `value` is
-    then the nearer end.
+    Otherwise the estimator has a bias that the interval does not contain, unless
+    `counted` is true: if the shrinkage was chosen from the same rows, the interval also
+    includes the interval without shrinkage, and so covers the target's value.
+    `overruled` are broken rules that the user named in `overrule`. If the mean of the
+    terms is outside the interval, for instance because it is above 1, `cut_from` is
+    this mean and `value` is the nearer end.
     """
 
     name: str
@@ -196,9 +199,9 @@ def estimate(
     """Return the mean of the terms with one of six intervals, or a refusal by the rules
     in `diagnostics`.
 
-    * `beta`: Clopper and Pearson's, with weights; `normal`: mean ± z sd/√T;
-      `bootstrap`: studentised, with random draws from `seed`. All three add one row
-      at each end of the range, which matters if there are few rewards or some rows
+    * `beta`: Clopper and Pearson's interval, extended to weights; `normal`: mean ± z
+      sd/√T; `bootstrap`: studentised, with random draws from `seed`. All three add one
+      row at each end of the range, which matters if there are few rewards or some rows
       have large weights (`ends`).
     * `bernstein`: mean ± sqrt(2 V ln(4/α)/T) + 7 (b - a) ln(4/α) / (3 (T - 1)), V the
       sample variance, for independent terms in [a, b] and any T (Maurer and Pontil
@@ -207,9 +210,10 @@ def estimate(
       you like. It is for the mean value of the rows so far, which may drift
       (`running`). `anytime_constant` assumes that the value is the same in all rows
       (`betting`). It is refused as "constant" if no value fits the rows, but a slow
-      drift may remain undetected: if in doubt, use `anytime`. For `ips`, both need no
-      bound on weights, and are narrower with a `floor`, most of all if rewards are
-      rare; other estimators use [a, b].
+      drift may remain undetected: if in doubt, use `anytime`. For `ips`, both kinds
+      need no bound on weights, and a `floor` makes them narrower, most of all if
+      rewards are rare. For other estimators, both kinds need the range [a, b] of the
+      terms.
 
     If the log has only the propensities of drawn arms, a `floor` also makes the first
     three intervals narrower, if there are at least 20 times 1/floor rows. The range [a,
@@ -283,8 +287,8 @@ def estimate(
 def _widest_ends(
     terms: Terms, interval: str, level: float, floor: float | None, seed: int
 ) -> tuple[float, float]:
-    """Return the ends of the interval, widened for shrinkage and for undrawn arms if
-    these apply, and narrowed as far as the floor allows."""
+    """Return the ends of the interval. They are widened if the terms are shrunk or if
+    arms were not drawn, and narrowed as far as the floor allows."""
     if interval not in ASYMPTOTIC:
         return _unshrunk_ends(terms, interval, level, floor, seed)
     low, high = _unshrunk_ends(terms, interval, level, None, seed)
@@ -305,9 +309,9 @@ def _widest_ends(
 def _unshrunk_ends(
     terms: Terms, interval: str, level: float, floor: float | None, seed: int
 ) -> tuple[float, float]:
-    """Return the ends of the interval, widened to those without shrinkage, because a
-    chosen setting varies with the rows and the spread of the terms does not include
-    this."""
+    """Return the ends of the interval, widened to include the interval without
+    shrinkage. The chosen setting varies with the rows, and the variance of the terms
+    does not include this variation."""
     low, high = _ends(terms, interval, level, floor, seed)
     if terms.whole is None:
         return low, high
@@ -316,8 +320,8 @@ def _unshrunk_ends(
 
 
 def _is_light(terms: Terms, floor: float | None) -> bool:
-    """Return whether only `floor` bounds the weights, and bounds them so well that no
-    row has much of the total weight.
+    """Return whether only `floor` bounds the weights, and no row can have a large share
+    of the total weight.
 
     Such terms need no bounds for undrawn arms (`outer_terms`).
     """
@@ -377,8 +381,8 @@ def _paired_ends(
     terms: Terms, level: float, floor: float | None
 ) -> tuple[float, float] | None:
     """Return the interval of a difference of two `ips` terms by paired bets. Return
-    None for other terms, for slates, and if neither all propensities nor a floor are
-    known."""
+    None for other terms, for slates, and if the log has only drawn propensities and
+    there is no floor."""
     if terms.parts is None or terms.unit != "row":
         return None
     target, control = (part.policy_rows for part in terms.parts)
@@ -393,8 +397,8 @@ def _paired_ends(
 
 
 def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums, Sums]:
-    """Return the sums of the bets on the means of both columns, for values between
-    `least` and 1. With `every`, return them after each row."""
+    """Return the sums of the bets on the means of the gain and of the loss, for values
+    between `least` and 1. With `every`, return the sums after each row."""
     least_gain = max(0.0, least + bets.gain_shift)
     least_loss = max(0.0, bets.loss_shift - 1.0)
     on_gain = bets_within(least_gain, 1.0 + bets.gain_shift)
@@ -412,7 +416,8 @@ def sums_of_bets(bets: Bets, least: float, *, every: bool = False) -> tuple[Sums
 
 
 def _constant_bounds(bets: Bets, alpha: float) -> list[float]:
-    """Return the bounds on the means of both columns if these are constant."""
+    """Return the bounds on the means of the gain and of the loss, assuming that these
+    means are the same in all rows."""
     both = np.stack([bets.gain, bets.loss])
     limited = None
     if bets.limit != np.inf:
@@ -455,9 +460,10 @@ def compare(
     """Compare targets with the baseline (by default the first one) on the same rows of
     a log.
 
-    Differences are taken row by row, so everything the targets share cancels. All
-    differences hold together at `level`: each of m has 1 - (1 - level)/m (Bonferroni).
-    Each value has the level `level`.
+    Differences are taken row by row, so everything the targets share cancels. The
+    intervals of all m differences hold simultaneously at `level`, because each has the
+    level 1 - (1 - level)/m (Bonferroni). The interval of each value has the level
+    `level`.
 
     >>> from oddsmith.evaluation import ips, logged
     >>> from oddsmith.logs import Log

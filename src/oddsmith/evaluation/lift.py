@@ -1,5 +1,5 @@
-"""Lift (relative effect) from anytime-valid intervals, its direction, and sums per
-month."""
+"""Lift (relative effect) from anytime-valid intervals, outcomes ("better", "worse"),
+and sums per month."""
 
 from math import isnan
 from typing import Any, Literal, TypeAlias
@@ -25,13 +25,13 @@ Outcome: TypeAlias = Literal["better", "worse", "inconclusive", "refused"]
 
 DAYS_PER_MONTH = 30.4
 _VOLUME_DAYS = 7
-# Share of α spent on the mean of the control.
+# Share of the error probability α that the interval of the control's mean uses.
 _CONTROL_SHARE = 0.1
 
 
 def split_level(level: float) -> tuple[float, float]:
-    """Return the levels for the difference and the control's mean such that both
-    intervals hold together at `level`.
+    """Return the level of the difference and that of the control's mean at which both
+    intervals hold simultaneously at `level`.
 
     >>> [round(one, 4) for one in split_level(0.95)]
     [0.955, 0.995]
@@ -43,8 +43,8 @@ def split_level(level: float) -> tuple[float, float]:
 def lift_bounds(difference: Bounds, control: Bounds) -> Bounds:
     """Return the range of Δ / V over a rectangle of differences and control means.
 
-    It excludes 0 exactly if the difference does. If the control's mean may be 0, an end
-    is infinite.
+    The range excludes 0 if and only if the interval of the difference does. If the
+    control's mean may be 0, an end of the range is infinite.
 
     >>> lift_bounds(Bounds(0.1, 0.3), Bounds(1.0, 2.0))
     Bounds(low=0.05, high=0.3)
@@ -86,7 +86,8 @@ def anytime_lift(
 
 
 def metric_outcome(metric: Metric, difference: Effect) -> Outcome:
-    """Return whether a difference is better or worse, by the metric's direction.
+    """Return whether a difference is an improvement ("better") or not ("worse"), by the
+    metric's direction.
 
     >>> metric_outcome(Metric("refunds", better="lower"), Effect(0.2, 0.1, 0.3))
     'worse'

@@ -16,14 +16,15 @@ is below 1/α at every row simultaneously with probability at least 1 - α (Vill
 decreases in V, so the running means that are not rejected are those above one number.
 (After Waudby-Smith et al. 2022, who bound the logarithm from below by a sub-gamma
 function.) Only the sums are stored, and they do not depend on the order of rows: a row
-can be removed and added again with another value. If the centre differs from the mean,
-a rate loses λ² (v - c)²/2 of its growth; the centres are so close that some are near
-any mean.
+can be removed and added again with another value. If the centre c differs from the mean
+v, the logarithm of a bet with rate λ grows by λ² (v - c)²/2 less per row. The centres
+are so close to each other that one is near every mean.
 
 If a column y in [0, L] has the mean total - v_t, with L known before the rows, then L -
 y has the mean v_t + L - total, so bets on it are also bets on v_t (`limited_sums`).
-Their rates may be larger, up to nearly 1/L, and L - y varies little if y is rare: for
-rare rewards the bound is close to that of a betting interval for a single look.
+Their rates may be larger, up to nearly 1/L, and L - y varies little if y is rarely
+above 0. So for rare rewards the bound is close to that of a betting interval for a
+single look.
 """
 
 from functools import lru_cache
@@ -46,23 +47,27 @@ __all__ = [
 ]
 
 RATES: Array = 2.0 ** np.arange(6, -15, -1.0)
-# Smallest and largest rate that logs of a hundred to a million rows need.
+# Smallest and largest rate that logs of a hundred to a million rows need, and the share
+# of the money for the rates in this range.
 _USUAL = (2.0**-9, 2.0)
 _USUAL_SHARE = 0.9
-# Number of steps between centres: fine for the rates below, coarse for all others.
+# Number of steps from the first to the last centre: _FINE for rates within _FINE_RATES,
+# _COARSE for all other rates.
 _FINE, _COARSE = 16, 4
 _FINE_RATES = (2.0**-8, 1.0)
 # Weight of the first and last centre relative to the others, because means of rare
 # rewards are near the ends.
 _END_SHARE = 3.0
-# Bets on L - y: the largest loss per row as a share of the bet, and the relative
-# amounts of money. Rare rewards and few rows need the largest losses.
+# Bets on L - y: the largest share of its money that each bet can lose in one row, and
+# the relative amount of money for each bet. Bets with large losses are best for rare
+# rewards and few rows.
 _LOSSES: Array = np.array([0.8, 0.5, *(2.0 ** np.arange(-2, -15, -1.0))])
 _LOSS_PARTS: Array = np.array([3.0, 2.0, 1.0, 1.0, *([0.5] * 11)])
-# Centres for y and their relative amounts of money.
+# Centres of the bets on L - y, as values of y, and the relative amount of money for
+# each centre.
 _LIMITED_CENTRES = (0.0, 0.25, 0.5)
 _CENTRE_PARTS = (4.0, 1.0, 1.0)
-# Share of all money that is bet on L - y.
+# Share of the total money that is bet on L - y.
 _LIMITED_SHARE = 0.6
 # Steps of Newton's method. It approaches the root from below, so stopping early gives a
 # smaller but still valid bound.
@@ -91,8 +96,8 @@ def bets_within(low: float = 0.0, high: float = 1.0) -> MeanBets:
     """Return the bets on a mean between `low` ≥ 0 and `high`, which must be known in
     advance.
 
-    Centres are low, …, high in 16 steps, or 4 for very small and large rates, and at
-    most 1/(2λ).
+    The centres divide the range from `low` to `high` into 16 steps, or into 4 steps for
+    very small and very large rates λ. Centres above 1/(2λ) are not used.
 
     >>> bets = bets_within()
     >>> len(bets.rates), round(float(np.exp(bets.log_shares).sum()), 12)
@@ -157,8 +162,8 @@ def running_sums(
 
 @lru_cache(maxsize=64)
 def limited_bets(limit: float) -> MeanBets:
-    """Return the bets on L - y for a column y in [0, L], with L = `limit`. A row loses
-    at most 0.8 of the bet.
+    """Return the bets on L - y for a column y in [0, L], with L = `limit`. No bet loses
+    more than 0.8 of its money in one row.
 
     >>> bets = limited_bets(4.0)
     >>> len(bets.rates), round(float(np.exp(bets.log_shares).sum()), 12)
@@ -174,11 +179,11 @@ def limited_bets(limit: float) -> MeanBets:
 
 
 def limited_sums(own: Sums, y: Array, limit: float, total: float) -> Sums:
-    """Return the sums for x joined with those for `limit` - y (…, T), if y ≤ `limit`
-    and the means of x and y sum to `total`.
+    """Return the sums for x (`own`) joined with the sums for `limit` - y (…, T), where
+    y ≤ `limit` and the means of x and y sum to `total`.
 
-    The mean of limit - y is that of x plus limit - total, and its bets are corrected by
-    this difference.
+    The mean of limit - y is larger than that of x by limit - total, and the bets on
+    limit - y are corrected for this difference.
     """
     every = own.gains.ndim > y.ndim
     more = running_sums(limit - y, limited_bets(limit), every=every)
@@ -206,8 +211,8 @@ def log_evidence(sums: Sums, mean: Array) -> Array:
 
 
 def running_bound(sums: Sums, alpha: float) -> Array:
-    """Return the largest running mean (…) that is rejected at level alpha; 0 if none
-    is.
+    """Return the largest running mean (…) that is rejected at level alpha, or 0 if no
+    mean is rejected.
 
     >>> x = np.random.default_rng(0).random(4000) * np.linspace(2, 0, 4000)
     >>> bool(0.4 < running_bound(running_sums(x), 0.025) < x.mean())

@@ -7,8 +7,8 @@ is a ratio) and importance weights w. Its error is the mean of the terms
     w (y - ρ d) / mean(w d),    ρ = Σ w y / Σ w d.
 
 Terms of target and control are subtracted row by row, so everything they share cancels.
-If units return, their terms are summed first, because rows of one unit may depend on
-one another. In a fixed split the intervals are Welch's.
+If a unit can have several rows, its terms are summed first, because rows of one unit
+may depend on one another. For a fixed split of the traffic, the intervals are Welch's.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,8 @@ class Effect(NamedTuple):
     standard_error: float = float("nan")
 
     def times(self, factor: float) -> "Effect":
-        """Return the effect in another unit. A negative factor swaps the ends."""
+        """Return the effect multiplied by a factor. A negative factor swaps the ends of
+        the interval."""
         low, high = sorted((factor * self.low, factor * self.high))
         standard_error = abs(factor) * self.standard_error
         return Effect(
@@ -60,9 +61,11 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WeightedMean:
-    """A policy's mean, and the terms (n,) of its error, one per row or per unit.
+    """A policy's mean, and the terms (n,) whose mean is its error, one per row or per
+    unit.
 
-    `effective_size` is (Σ w)² / Σ w², the number of rows or units in a fixed split.
+    `effective_size` is (Σ w)² / Σ w². For a fixed split, this is the policy's number of
+    rows or units.
     """
 
     value: float
@@ -143,9 +146,9 @@ def mean_lift(
 ) -> Effect:
     """Return the relative difference, V_target / V_control - 1.
 
-    On the scale `log` the interval is that of ln V_target - ln V_control by the delta
-    method, on `linear` that of the ratio. Both need a control above 0, and `log` a
-    target above 0; otherwise the ends are NaN.
+    With the scale `log`, the delta method is applied to ln V_target - ln V_control,
+    with `linear` to the ratio. Both need a control above 0, and `log` a target above 0;
+    otherwise the ends are NaN.
     """
     check_choice("lift", scale, LIFT_SCALES)
     nan = float("nan")

@@ -54,12 +54,13 @@ __all__ = [
 
 RATES: Array = 2.0 ** np.arange(0.0, -13.0, -1.0)
 """The rates λ of the bets."""
-# Even steps of the angle arcsin √m, so that each step costs the same width of the
-# interval.
+# Equal steps of the angle arcsin √m, so that a mean between two centres widens the
+# interval by about the same factor everywhere.
 CENTRES: Array = np.sin(np.linspace(0.0, np.pi / 2, 13)) ** 2
 """The centres m of the bets."""
-# Relative amounts of money. Rates for a thousand to a hundred thousand rows get more,
-# and so do centres below 0.15, because most metrics have small means.
+# Relative amounts of money for the rates and for the centres. Rates that suit a
+# thousand to a hundred thousand rows get more, and so do centres below 0.15, because
+# most metrics have small means.
 _RATE_PARTS: Array = np.array([2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 1, 0.5])
 _CENTRE_PARTS: Array = np.where(CENTRES < 0.15, 2.0, 1.0)
 _LARGEST_LOSS = 0.9
@@ -125,7 +126,7 @@ class PairedRows(NamedTuple):
 def pair_odds(
     arm: Ints, odds: Array, target: Array, control: Array, reward: Array
 ) -> PairedRows:
-    """Return the rows of a log with the propensities of all arms.
+    """Return the input of the bets for a log with the propensities of all arms.
 
     `arm` and `reward` are (T,), `odds`, `target` and `control` (T, K).
 
@@ -173,7 +174,7 @@ def pair_drawn_odds(
     floor: float,
     barred: Bools | None = None,
 ) -> PairedRows:
-    """Return the rows of a log with only the propensities of drawn arms.
+    """Return the input of the bets for a log with only the propensities of drawn arms.
 
     `floor` is the smallest propensity that the logging policy gives to any arm, which
     bounds D. `barred` (T, K) marks the arms that could not be drawn. A `control` of
@@ -221,8 +222,9 @@ def pair_drawn_odds(
 def pair_policies(
     target: PolicyRows, control: PolicyRows, floor: float | None = None
 ) -> PairedRows | None:
-    """Return the rows of two targets on one log, or None if nothing bounds D, because
-    only drawn propensities are logged and there is no `floor`."""
+    """Return the input of the bets for two targets on one log. Return None if only
+    drawn propensities are logged and there is no `floor`, because D then has no
+    bound."""
     width = max(_width(target), _width(control))
     odds = target.odds if control.odds is None else control.odds
     first = _table(target, width)
@@ -271,10 +273,10 @@ def _pad(table: Array, width: int) -> Array:
 
 @dataclass(slots=True)
 class PairedSums:
-    """Sums of all bets over `rows` rows: G of the lower and the upper bound per rate
-    and centre, in integer units (2, rates, centres).
+    """Sums G of all bets over `rows` rows, in integer units, with shape (2, rates,
+    centres): first for the lower bound, then for the upper bound.
 
-    They depend only on the set of rows, equal to the last bit in any order.
+    The sums do not depend on the order of the rows, to the last bit.
 
     >>> rng = np.random.default_rng(0)
     >>> arm = (rng.random(4000) < 0.5).astype(np.int64)
@@ -327,11 +329,11 @@ class PairedSums:
 
 
 def paired_bounds(units: Ints, rows: Ints, level: float) -> tuple[Array, Array]:
-    """Return the bounds (…) for sums (…, 2, rates, centres) over these numbers of rows
-    (…)."""
+    """Return the bounds (…) for sums `units` (…, 2, rates, centres) over `rows` (…)
+    rows."""
     bets = _bets()
     counts = np.maximum(rows, 1).astype(np.float64)[..., None]
-    # The root finder needs a positive mean, so shift the effect by 1.
+    # The root finder needs a positive mean, so add 1 to the effect.
     shift = counts[..., None] * bets.rates
     gains = of_units(units).reshape(*units.shape[:-2], -1) + shift
     sums = Sums(np.broadcast_to(counts, gains.shape[:-1]), gains, bets)
@@ -350,8 +352,8 @@ def _bets() -> MeanBets:
 
 
 def row_units(rows: PairedRows, counts: Ints | None = None) -> Ints:
-    """Return the contribution of rows, each counted `counts` times, to the sums of both
-    bounds, in units (2, rates, centres)."""
+    """Return the contribution of rows, each counted `counts` times, to the sums of the
+    lower and the upper bound, in integer units (2, rates, centres)."""
     units: Ints = np.zeros(_SHAPE, np.int64)
     for start in range(0, len(rows.apart), _PIECE):
         own = slice(start, start + _PIECE)
@@ -370,11 +372,12 @@ def _sum_units(gains: Array, counts: Ints | None) -> Ints:
 
 
 def _gains(rows: PairedRows) -> Array:
-    """Return the contribution of each row to G of the lower bound (T, rates,
-    centres)."""
+    """Return the contribution (T, rates, centres) of each row to the sums G of the
+    lower bound."""
     has_reward = ~np.isnan(rows.reward)
     reward = np.where(has_reward, rows.reward, 0.0)
-    # The worst reward is 0 for an arm that the target prefers, and 1 for the others.
+    # The bet loses most with a reward of 0 for an arm that the target prefers, or with
+    # a reward of 1 for another arm.
     preferred_loss = rows.most[:, None] * CENTRES
     other_loss = -rows.least[:, None] * (1.0 - CENTRES)
     loss = np.maximum(np.maximum(preferred_loss, other_loss), 1e-300)

@@ -1,5 +1,5 @@
-"""Exploration planner: computes interval width, number of decisions or gamma from the
-other two."""
+"""Exploration planner: compute the width of an interval, the number of decisions, or
+gamma, if the other two are given."""
 
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
@@ -15,8 +15,8 @@ __all__ = ["ExplorationPlan"]
 
 @dataclass(frozen=True, eq=False)
 class ExplorationPlan:
-    """Precision with which a logging policy (1 - γ) p + γ/K will allow evaluating a
-    target π, computed before any decision is made.
+    """Precision of a later off-policy estimate of a target π from a log of the policy
+    (1 - γ) p + γ/K, computed before any decision is made.
 
     `logger` and `target` are propensities (K,), or (T, K) over typical contexts.
     `second_moment` is E r² of the target's rewards (its value, if rewards are 0 or 1),
@@ -27,8 +27,8 @@ class ExplorationPlan:
         V(γ) = second_moment · E Σ_a π(a)² / ((1 - γ) p(a) + γ/K) + offset
         width                2 z sqrt(V(γ) / n)
 
-    If the logging policy never draws the target's arms (p = 0), the factor is K/γ:
-    twice the exploration halves the decisions.
+    If p is 0 for the target's arms, the factor E Σ_a … is K/γ: doubling γ halves the
+    number of decisions.
 
     >>> plan = ExplorationPlan([1, 0, 0, 0], [0, 1, 0, 0], second_moment=0.1)
     >>> round(plan.width(0.02, 100_000), 4)
@@ -97,8 +97,8 @@ class ExplorationPlan:
         return max(1, ceil(needed - 1e-9))
 
     def gamma(self, width: float, n: int) -> float:
-        """Return the smallest gamma with an interval of this width after n decisions;
-        raise if there is none.
+        """Return the smallest gamma for which the interval has at most this width after
+        n decisions. Raise if no gamma is large enough.
 
         V is convex in γ, so the suitable gammas form an interval. The result is its
         left end, to 1e-9.

@@ -1,5 +1,5 @@
-"""Replay a learning policy over a log by rejection sampling, and compute the posterior
-of other experts in hindsight."""
+"""Replay a log through a learning policy by rejection sampling, and compute the
+posterior that other experts would have had."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,10 +28,11 @@ __all__ = ["Hindsight", "Replayed", "hindsight", "replay"]
 
 
 class Replayed(NamedTuple):
-    """The accepted rows of a log as the policy's own history: row numbers, rewards,
-    decisions, the final state, and the experts whose predictions the decisions contain.
+    """The rows of a log that a replay accepted, as the policy's own history. The fields
+    are the row numbers, rewards, decisions, the final state, and the experts whose
+    predictions the decisions contain.
 
-    `value` is the mean reward over these steps, and `error` its standard error.
+    `value` is the mean reward of the accepted rows, and `error` is its standard error.
     """
 
     rows: Ints
@@ -72,17 +73,18 @@ def replay(
     """Replay a log through a learning `policy` by rejection sampling (Li et al. 2011).
 
     A row with logged arm a is accepted with probability π(a) c / p(a), where π are the
-    policy's current propensities, p those of the logging policy, and c = `floor` is a
-    lower bound of all logged propensities. Other rows are skipped. An accepted row is
-    then a draw from the world under π: c does not depend on the context, so the
-    distribution of contexts is unchanged, and the history has the distribution of a
-    live run with the same number of steps. With a uniform logging policy this is the
-    method of Li et al., with the random choice of the arm integrated out. About c · T
-    rows are accepted; `steps` limits their number.
+    policy's current propensities, p are the logged propensities, and c = `floor` is a
+    lower bound of all logged propensities. Other rows are skipped. The constant c does
+    not depend on the context, so accepted rows have the same distribution of contexts
+    as the log, and arms drawn from π. So the history has the distribution of a live run
+    with the same number of steps. With a uniform logging policy this is the method of
+    Li et al., with the random choice of the arm integrated out. About c · T rows are
+    accepted; `steps` limits their number.
 
     The method applies if contexts and rewards are independent from row to row, and c is
-    a lower bound for every eligible arm. For an exact log it is computed (None),
-    otherwise it must be given. Rows without a reward are left out.
+    a lower bound for every eligible arm. If the log has the propensities of all arms,
+    `floor` can be None and is computed; otherwise it must be given. Rows without a
+    reward are left out.
     """
     check_policy(policy)
     if slates_of(log) is not None:
@@ -134,7 +136,7 @@ def replay(
 
 class Hindsight(NamedTuple):
     """The posterior (N,) of N experts after the log, and their `log_weights` (T + 1, N)
-    along it.
+    before the first row and after each row.
 
     `losses` are mean losses on the drawn arms over the rows in which an expert was
     available (NaN: none).
@@ -157,19 +159,19 @@ def hindsight(
     *,
     since: Mapping[str, object] | None = None,
 ) -> Hindsight:
-    """Return the exact posterior that `policy` would have if its experts had predicted
-    in the log's decisions.
+    """Return the exact posterior that `policy` would have if its experts had made
+    predictions for the log's decisions.
 
         w_i ∝ p_i Π_t exp(-η ℓ(f_i(x_t, a_t), r_t))
 
-    `since` states from which row (a number) or time on an expert is available. Until
-    then it keeps its share of the prior relative to the others, like an expert without
-    a prediction, and gets their mixed loss at each row. Experts whose predictions are
-    not in the log, by name, predict now, from the contexts. The result is exact for any
-    logging policy, because only the drawn arms are scored; the logging policy
-    determines which arms this tests.
+    `since` states from which row (a number) or time on an expert is available. Before
+    this row, the expert is treated like one without a prediction: it is charged the
+    mixed loss of the available experts, so it keeps its share of the prior. If the log
+    has no predictions of an expert of this name, the expert predicts now, from the
+    contexts. The result is exact for any logging policy, because only the drawn arms
+    are scored; but experts are tested only on the arms that were drawn.
 
-    It applies if experts are fixed, share = 0 and discount = 1.
+    The policy must have fixed experts, share = 0 and discount = 1.
     """
     if not isinstance(policy, GeneralizedThompsonSampling) or not policy.orderless:
         raise OrderMatters(
@@ -192,8 +194,8 @@ def hindsight(
 def _hindsight(
     policy: GeneralizedThompsonSampling, factors: Array, losses: Array
 ) -> Hindsight:
-    """Return the weights after each row. An expert that is missing in a row counts as
-    having made no prediction."""
+    """Return the weights after each row. An expert that is not available in a row
+    counts as having made no prediction."""
     asleep = np.isnan(factors)
     n, experts = factors.shape
     path = np.empty((n + 1, experts))
@@ -275,8 +277,8 @@ def _floor(log: Log, floor: float | None) -> float:
 
 
 def _uniform(log: Log) -> bool:
-    """Return whether every drawn arm had propensity 1/K of K named or masked arms, so
-    that all other arms had it too."""
+    """Return whether every drawn arm had propensity 1/K, where K is the number of named
+    or eligible arms. All other arms then had this propensity, too."""
     if log.propensity is None:
         return False
     if log.arms is None and log.eligible is None and log.offered is None:
@@ -290,7 +292,7 @@ def _uniform(log: Log) -> bool:
 def _present(
     policy: GeneralizedThompsonSampling, log: Log, since: Mapping[str, object]
 ) -> Bools:
-    """Return which experts are available in each row (T, N)."""
+    """Return a mask (T, N) of the experts that are available in each row."""
     names = list(policy.experts.names)
     shape = (len(log), len(names))
     present = np.ones(shape, dtype=np.bool_)

@@ -1,5 +1,5 @@
-"""Report of an assessment: verdict, figures of differences, values, weights and
-overlap, and tables."""
+"""Report of an assessment: the verdict, tables, and figures of differences, values,
+weights and overlap."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,8 +52,8 @@ _ARMS = 20  # maximum number of arms in the figure of overlap
 
 
 def summary(found: Assessment) -> list[str]:
-    """Return sentences about the log: rows and class, value of the logging policy, and
-    whether arms were served as logged."""
+    """Return sentences about the log: its rows and kind, the value of the logging
+    policy, and whether arms were served as logged."""
     log = found.log
     rewards = int((~np.isnan(log.reward)).sum())
     arms = f"{log.n_arms} arms"
@@ -103,8 +103,7 @@ def log_notes(found: Assessment) -> list[str]:
     has_answer = verdict(found).estimator is not None
     is_asymptotic = found.logged.interval in ASYMPTOTIC
     if has_answer and is_asymptotic and not support_known(found):
-        # Such intervals account for undrawn arms by the distance of rewards from 0 and
-        # 1.
+        # These intervals assume that undrawn arms may have any reward in [0, 1].
         end = "high" if found.log.rewarded().reward.mean() < 0.5 else "low"
         notes.append(
             f"Only the odds of drawn arms are in the log: the {end} ends of intervals "
@@ -117,8 +116,8 @@ def log_notes(found: Assessment) -> list[str]:
 
 
 def support_known(found: Assessment) -> bool:
-    """Return whether the arms that the logging policy could draw are known:
-    propensities of all arms are logged or follow from the log."""
+    """Return whether the log shows which arms the logging policy could draw, because
+    the propensities of all arms are logged or can be derived."""
     return all_odds(found.log.rewarded()) is not None
 
 
@@ -132,8 +131,8 @@ def answers_table(found: Assessment) -> Table:
 
 
 def refusals(found: Assessment) -> list[str]:
-    """Return the reasons for refusals: one line per target, rule and sentence, with the
-    estimators concerned."""
+    """Return the reasons for refusals: one line per target, rule and reason, with the
+    estimators that were refused."""
     estimators: dict[tuple[str, str], list[str]] = {}
     rows = [*_flat(found.answers), *_flat(_by_difference(found))]
     for row in rows:
@@ -187,8 +186,8 @@ def _by_difference(found: Assessment) -> Answers:
 
 
 def differences_table(found: Assessment) -> Table:
-    """Return a table with a row per target and unbiased estimator: value minus the
-    baseline's."""
+    """Return a table of the differences from the baseline, with a row per target and
+    unbiased estimator."""
     return _table(
         "difference",
         _flat(_by_difference(found)),
@@ -296,8 +295,8 @@ def _cells(answer: Answer) -> tuple[str, str, str, str]:
 
 
 def _differences_figure(found: Assessment, answer: Verdict) -> Figure:
-    """Draw by how much each target exceeds the baseline, for each estimator. The
-    verdict's estimator has thick lines."""
+    """Draw by how much each target exceeds the baseline, for each estimator. Thick
+    lines belong to the estimator that the verdict uses."""
     suffix = f" - {found.baseline}"
     by_target = {}
     for name, answers in _by_difference(found).items():

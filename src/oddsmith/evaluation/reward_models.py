@@ -20,13 +20,13 @@ from oddsmith.logs.table import Log
 
 __all__ = ["JoinedRows", "Regressor", "by_offers", "cross_fit", "fill_missing"]
 
-# only the most often drawn arms, up to this many, get their own column
+# maximum number of arms with an indicator column; the most often drawn arms get one
 _OWN_COLUMNS = 32
 
 
 class Regressor(Protocol):
-    """A regressor in the sense of scikit-learn (or a classifier of rewards 0 and 1,
-    whose predict_proba is used)."""
+    """A scikit-learn regressor, or a classifier of the rewards 0 and 1, whose
+    predict_proba is used."""
 
     def fit(self, X: Array, y: npt.NDArray[np.generic]) -> Self: ...
     def predict(self, X: Array) -> Array: ...
@@ -53,9 +53,9 @@ def cross_fit(
     """Return predicted mean rewards (T, K) in [0, 1]. Each fold's rows are predicted by
     a clone of the model fitted to the other folds.
 
-    A row's fold comes from a keyed hash of seed and row number, or with `blocks` from
-    its place in time, which is safer if neighbouring rows are similar. Rows of one
-    slate are in one fold. The model gets the context as numbers (arrays unchanged,
+    A keyed hash of seed and row number assigns rows to folds. With `blocks`, folds are
+    consecutive rows instead, which is safer if neighbouring rows are similar. Rows of
+    one slate are in one fold. The model gets the context as numbers (arrays unchanged,
     otherwise encoded by a schema; without context a 1) followed by the arm as K zeros
     and ones. With `per_arm` there is one clone per arm that gets only the context; an
     arm without rewards in a fold is predicted to have the mean reward. Rows without
@@ -113,8 +113,8 @@ def cross_fit(
 
 
 def by_offers(log: Log) -> bool:
-    """Return whether arms differ from row to row, or have features. Otherwise they are
-    treated as fixed."""
+    """Return whether a reward model should treat arms as offers, because they differ
+    from row to row or have features. Otherwise arms are fixed."""
     if log.offered is None:
         return False
     return log.arms is None or log.features is not None
@@ -244,8 +244,8 @@ class JoinedRows:
     """Rows of numbers for a reward model of offers, one for each offered arm: the
     context, the arm's features, and an indicator for each of the most frequent arms.
 
-    Frequent means often drawn. `row` and `place` (M,) are the row of the log and the
-    position in its offer.
+    Frequent means drawn often. `row` and `place` (M,) contain the row of the log and
+    the arm's position in the offer of this row.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class JoinedRows:
         self._names = np.arange(self._name.max(initial=-1) + 1)
 
     def numbers(self, entries: Any) -> Array:
-        """Return the numbers (m, d) of some of the M rows."""
+        """Return the numbers (m, d) of m of the M joined rows."""
         context = self._context[self.row[entries]]
         features = self._table[self._feature[entries]]
         names = self._name[entries]
@@ -322,7 +322,7 @@ def _features(log: Log, schema: Schema | None) -> tuple[Ints, Array]:
 
 
 def _encode(features: list[Any], schema: Schema | None) -> Array:
-    """Return features as numbers (n, d), NaN for None."""
+    """Return features as numbers (n, d), with NaN for None."""
     present = [one for one in features if one is not None]
     if not present:
         return np.zeros((len(features), 0))

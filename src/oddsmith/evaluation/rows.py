@@ -1,5 +1,5 @@
-"""The input of estimators: the rewarded rows of a log with the propensities of a
-target, as checked arrays."""
+"""Input of estimators: checked arrays of the rows of a log that have a reward, and of a
+target's propensities for these rows."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,22 +29,23 @@ _SURE = 1e-12  # a propensity so close to 1 counts as a certain arm
 
 # Numbers of digits to which propensities may have been rounded.
 _DIGITS = (1, 2, 3, 4)
-# Rounding leaves at least this many pairs of values one step apart; designed
-# propensities have fewer.
+# Propensities are taken as rounded if at least this many pairs of their values are one
+# step apart; propensities of a designed experiment have fewer such pairs.
 _NEIGHBOURS = 4
-# The same for one digit. It is larger, because designed propensities are often tenths.
+# The same number for propensities with one digit. It is larger, because propensities of
+# designed experiments are often tenths.
 _TENTHS = 6
 _EXACT = 1e-7  # tolerance as a share of one step
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """T rows whose reward has arrived: `target` (T, K) and the log's own columns;
-    `known` is the mask of these rows.
+    """T rows whose reward has arrived, with the target's propensities `target` (T, K)
+    and the columns of the log. `known` is the mask of these rows in the log.
 
-    `propensity` (T,) is None if the log has none; so are `propensities` and `eligible`
-    (T, K). `slates` are the rows that were decided together, if any. `half_step` is
-    half of the last digit of rounded propensities.
+    `propensity` (T,), `propensities` (T, K) and `eligible` (T, K) are None if the log
+    does not have them. `slates` contains which rows were decided together, or None.
+    `half_step` is half of the last digit of rounded propensities.
     """
 
     arm: Ints
@@ -116,7 +117,7 @@ class Rows:
     @cached_property
     def least(self) -> float | None:
         """An upper bound of the smallest positive logged propensity of the target's
-        arms, or None if none is known.
+        arms, or None if no bound is known.
 
         If only drawn propensities are logged, the m other arms of the target have
         together 1 - p, so the smallest has at most (1 - p)/m.
@@ -129,7 +130,7 @@ class Rows:
             return None
         draws_own = drawn_entries(self.target, self.arm) > 0
         others = (self.target > 0).sum(axis=1) - draws_own
-        # If the drawn arm was not certain, other arms without propensity are missing
+        # If the drawn arm had a propensity below 1, the other arms have the remaining
         # probability.
         is_sure = self.propensity >= 1 - _SURE
         has_others = (others > 0) & ~is_sure
@@ -227,9 +228,10 @@ def all_odds(log: Log) -> Array | None:
     """Return the logging policy's propensities of all arms (T, K), logged or derived
     from those of the drawn arms, otherwise None.
 
-    They follow for two arms that the log states, by names, as eligible or as offered.
-    They also follow if all K stated arms were always drawn with propensity 1/K, because
-    other propensities would have been drawn at some time.
+    They can be derived if the log names two arms, or has two eligible or offered arms.
+    They can also be derived if every drawn arm had propensity 1/K, where K is the
+    number of such arms, because an arm with another propensity would have been drawn at
+    some time.
 
     >>> all_odds(
     ...     Log(arm=[0, 1], reward=[1, 0], propensity=[0.9, 0.4], arms=["a", "b"])
@@ -259,8 +261,8 @@ def all_odds(log: Log) -> Array | None:
 
 
 def certain_rows(log: Log) -> Bools:
-    """Return the rows (T,) in which one arm had propensity 1 although others were
-    eligible, so that nothing was drawn.
+    """Return a mask (T,) of the rows in which one arm had propensity 1 although others
+    were eligible, so that there was no random draw.
 
     >>> log = Log(
     ...     arm=[0, 1, 1],

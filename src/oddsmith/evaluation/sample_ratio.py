@@ -1,5 +1,5 @@
-"""Sample ratio check: whether arms or groups were served as often as their propensities
-say."""
+"""Sample ratio check: test whether arms or groups were served as often as expected from
+their propensities."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ _LARGEST_P = 0.001
 
 
 class SampleRatio(NamedTuple):
-    """Counts (K,) and their expected values (K,), with the p-value of χ²."""
+    """Counts (K,) and their expected values (K,), with the p-value of a χ² test."""
 
     counts: Ints
     expected: Array
@@ -23,7 +23,8 @@ class SampleRatio(NamedTuple):
 
     @property
     def is_mismatch(self) -> bool:
-        """Whether p is below 0.001. Results are then not valid."""
+        """Whether the p-value is below 0.001. If so, the results of the experiment are
+        not valid."""
         return self.p_value < _LARGEST_P
 
 
@@ -31,8 +32,9 @@ def check_sample_ratio(arm: Ints, odds: Array) -> SampleRatio:
     """Return the χ² test of the drawn arms (T,) against propensities (T, K), or (K,)
     for a fixed split.
 
-    For a fixed split it is Pearson's test. Otherwise the counts have the covariance Σ
-    (diag p - p pᵀ). The test is for a single look; use `served_as_logged` for a bandit.
+    For a fixed split this is Pearson's test. Otherwise the test uses the covariance Σ
+    (diag p - p pᵀ) of the counts. The test is for a single look; use `served_as_logged`
+    for a bandit.
 
     >>> arm = np.array([0] * 5075 + [1] * 4925)
     >>> round(check_sample_ratio(arm, np.array([0.5, 0.5])).p_value, 4)
@@ -57,11 +59,11 @@ def check_sample_ratio(arm: Ints, odds: Array) -> SampleRatio:
 
 
 def check_log(log: Log) -> SampleRatio | None:
-    """Return the sample ratio check of a log, or None if the propensities of all arms
-    are not known, or if nothing was drawn at random.
+    """Return the sample ratio check of a log. Return None if the propensities of all
+    arms are not known, or if no arm was drawn at random.
 
-    The propensities of all arms follow from those of the drawn ones for two arms, and
-    for a fixed split.
+    If only drawn propensities are logged, those of all arms can be derived for two arms
+    and for a fixed split.
 
     >>> log = Log(arm=[0, 1, 1, 2], reward=[0] * 4, propensity=[0.2, 0.3, 0.3, 0.5])
     >>> check_log(log).expected.round(3).tolist()

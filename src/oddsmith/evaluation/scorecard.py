@@ -56,13 +56,13 @@ _NO_EFFECT = Effect(_NAN, _NAN, _NAN)
 class MetricResult(NamedTuple):
     """A metric of a target compared with the control, in the metric's unit.
 
-    `difference` and `lift` hold together at `level`. `rows` are the decisions or units
-    with an amount. Where `refused` has a sentence, the numbers it is about are NaN.
-    `clipped_share` is the share of amounts (by unit: totals) below `low` or above the
-    cap, and `uncapped_difference` the estimate without these ends, which has no
-    interval.
-    `excluded_rows` came after the end of the experiment, or have no odds of target or
-    control, and are left out.
+    The intervals of `difference` and `lift` hold simultaneously at `level`. `rows` is
+    the number of decisions or units with an amount. If `refused` contains a reason, the
+    refused numbers are NaN. `clipped_share` is the share of amounts (by unit: of
+    totals) below `low` or above the cap, and `uncapped_difference` is the difference
+    without clipping, which has no interval. `excluded_rows` is the number of rows that
+    are left out, because they came after the end of the experiment or have no
+    propensities of target or control.
     """
 
     metric: Metric
@@ -87,9 +87,9 @@ class MetricResult(NamedTuple):
 
     @property
     def harm(self) -> Bounds:
-        """The harm to the metric, as its limit defines it; positive is worse. It is not
-        known for a limit on the mean, which is tested arm by arm while a service
-        runs."""
+        """The harm to the metric in the terms of its limit, relative or absolute;
+        positive is worse. It is not known for a limit on the mean, because a running
+        service tests this limit for each arm."""
         if self.metric.is_of_mean:
             return Bounds(float("nan"), float("nan"))
         effect = self.difference if self.metric.is_absolute else self.lift
@@ -111,11 +111,12 @@ class MetricResult(NamedTuple):
 
 
 def metric_amounts(log: Log, metric: Metric) -> Array:
-    """Return the amounts (T,) of a metric in its unit, the default if none came. An
-    amount is NaN if there is no default, or if the reward of the decision is still
-    pending.
+    """Return the amounts (T,) of a metric in its unit. A missing amount is replaced by
+    the default; it is NaN if there is no default, or if the reward of the decision is
+    still pending.
 
-    The reward is also a metric: in [0, 1], or in the unit of `low` and `high`.
+    The reward is also a metric. Its amounts are in [0, 1], or in the units given by
+    `low` and `high` of the metric.
     """
     names = log.metrics or ()
     if metric.name in names and log.metric is not None:
@@ -155,12 +156,13 @@ def score_metrics(
     """Compare each metric (None: the reward) of each target with the control.
 
     `targets` and `control` are propensities (T, K) or (K,), as returned by
-    `arm_target`. All intervals hold together at `level`: each of m has 1 - (1 -
-    level)/m. `anytime` intervals are valid at every look (for the mean effect of the
-    rows so far) and need a `cap` or an upper end for each metric; ratio metrics have
-    `one_look` intervals. If units return, one-look intervals are by unit. Rows without
-    an amount and a default are left out, and so are rows after the end of the
-    experiment, and rows with propensities of NaN.
+    `arm_target`. All m intervals hold simultaneously at `level`, because each has the
+    level 1 - (1 - level)/m. `anytime` intervals are valid at every look (for the mean
+    effect of the rows so far) and need a `cap` or an upper end for each metric; ratio
+    metrics have `one_look` intervals. If units have several rows, one-look intervals
+    are computed by unit. Three kinds of rows are left out: those without an amount if
+    the metric has no default, those after the end of the experiment, and those with
+    propensities of NaN.
 
     >>> rng = np.random.default_rng(0)
     >>> arm = rng.integers(2, size=4000)
@@ -231,7 +233,8 @@ def _no_rewards(log: Log) -> dict[str, object]:
 
 
 class _Question(NamedTuple):
-    """One entry of a scorecard."""
+    """One entry of a scorecard: the metric, the target and the settings of the
+    comparison."""
 
     metric: Metric
     metrics: Mapping[str, Metric]
@@ -263,7 +266,7 @@ class _Pair:
 
     @cached_property
     def units(self) -> Ints | None:
-        """The units of rows if units return, otherwise their slates."""
+        """The unit of each row if units have several rows, otherwise its slate."""
         units = unit_numbers(self.log)
         if units is None and self.slates is not None:
             return self.slates.number
@@ -288,7 +291,7 @@ class _Pair:
 
     @cached_property
     def broken(self) -> dict[str, str]:
-        """Sentences of the rules that refuse means of target or control."""
+        """A sentence for each rule that refuses the means of target or control."""
         floor = None if self.kind == "normal" else self.floor
         for terms in (self.target, self.control):
             found = broken_rules(diagnose(terms, floor), self.kind)
@@ -431,8 +434,8 @@ def _score_anytime(
                 "or ask for one_look"
             )
         )
-    # Paired bounds account for missing probability, so failed overlap alone is no
-    # reason to refuse.
+    # Paired bounds are valid with missing probability, so a broken overlap rule alone
+    # is no reason to refuse.
     if set(pair.broken) - {"overlap"}:
         return result._replace(refused=refused)
     width = metric.top - metric.low

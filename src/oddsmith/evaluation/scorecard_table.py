@@ -33,11 +33,11 @@ _HEADERS = (
 
 
 class Scorecard(NamedTuple):
-    """The results of all metrics, those of the primary metric by target and segment and
-    by slot, and the checks.
+    """The results of all metrics, the results of the primary metric by segment and by
+    slot, and the checks.
 
-    `level` is that of all intervals together, `per_day` the number of rows per day;
-    None if it is not known.
+    `level` is the simultaneous level of all intervals. `per_day` is the number of rows
+    per day, or None if it is not known.
     """
 
     level: float
@@ -96,7 +96,7 @@ def scorecard_table(results: Sequence[MetricResult]) -> Table:
 def result_sentence(one: MetricResult, level: float) -> str:
     """Return a result as a sentence.
 
-    `level` is that of all intervals together.
+    `level` is the simultaneous level of all intervals.
     """
     name = one.metric.name
     if one.outcome == "refused":
@@ -156,8 +156,8 @@ def _rounded(value: float) -> str:
 
 
 def _per_month(one: MetricResult, per_day: float | None) -> Effect | None:
-    """Return the difference as a sum per month, or None for ratios and if there is no
-    interval or no volume."""
+    """Return the difference as a sum per month. Return None for ratios, without an
+    interval, or if the number of rows per day is unknown."""
     has_interval = one.outcome != "refused"
     if per_day is None or one.metric.ratio is not None or not has_interval:
         return None
@@ -182,7 +182,7 @@ def _ratio_sentence(check: SampleRatio) -> str:
 
 def _range_notes(results: Sequence[MetricResult]) -> list[str]:
     """Return notes on how many amounts are outside a metric's range, and on the
-    difference without the range."""
+    difference without clipping."""
     notes = []
     for one in results:
         if not one.clipped_share:
@@ -211,7 +211,8 @@ def _slot_notes(slots: Mapping[int, tuple[MetricResult, ...]]) -> list[str]:
 
 
 def _segment_notes(segments: Mapping[str, SegmentScores]) -> list[str]:
-    """Return a sentence per segment, after the test that all effects are equal."""
+    """Return the result of the test that all effects are equal, followed by a sentence
+    per segment."""
     notes = []
     for target, found in segments.items():
         q = found.heterogeneity

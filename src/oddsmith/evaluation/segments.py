@@ -1,4 +1,5 @@
-"""Segments: the effect in declared parts of the traffic, and whether it differs."""
+"""Segments: the effect in each declared part of the traffic, and a test whether effects
+differ."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -34,7 +35,8 @@ class Heterogeneity(NamedTuple):
 
 
 def segment_level(level: float, n_segments: int) -> float:
-    """Return the level of each of S segments at which all intervals hold together.
+    """Return the level of each of S segments at which all S intervals hold
+    simultaneously.
 
     >>> round(segment_level(0.95, 5), 4)
     0.99
@@ -72,8 +74,9 @@ def check_heterogeneity(effects: Mapping[str, Effect]) -> Heterogeneity:
 
 
 class SegmentScores(NamedTuple):
-    """The result of each segment by name, at levels that hold together, and the test
-    that all effects are equal; None with fewer than 2 segments that have an effect."""
+    """The result of each segment by name, with intervals that hold simultaneously, and
+    the test that all effects are equal. The test is None if fewer than 2 segments have
+    an effect."""
 
     results: dict[str, MetricResult]
     heterogeneity: Heterogeneity | None
@@ -82,7 +85,8 @@ class SegmentScores(NamedTuple):
 def segment_masks(
     log: Log, segments: Mapping[str, Sequence[object]]
 ) -> dict[str, Bools]:
-    """Return the rows (T,) of each declared segment, by `field=value` of the context.
+    """Return a mask (T,) of the rows of each declared segment, by `field=value` of the
+    context.
 
     >>> log = Log(
     ...     arm=[0, 1],

@@ -18,8 +18,9 @@ _ESTIMAND = (
 
 
 def slate_notes(found: Assessment) -> list[str]:
-    """Return sentences about slates: which mean the values are, and the value of whole
-    slates. Return an empty list without slates."""
+    """Return sentences that explain over which slots and slates the values are
+    averaged, and the value of whole slates. Return an empty list for logs without
+    slates."""
     slates = slates_of(found.log)
     if slates is None:
         return []

@@ -1,9 +1,10 @@
-"""Rows that were decided together. The unit of an interval is then the slate, because
-rewards of a slate may depend on one another.
+"""Slates: rows that were decided together. Intervals treat the slate as the independent
+unit, because rewards of a slate may depend on one another.
 
 Given the slots before it, each slot's arm follows its logged propensities, so w r of a
 row has the target's mean in that slot, independent of the rewards of other slots. A
-slate's term is the mean of its rows' terms, and slates take the role of rows.
+slate's term is the mean of its rows' terms, and intervals are computed from the terms
+of slates.
 """
 
 from collections.abc import Callable
@@ -21,10 +22,11 @@ __all__ = ["Slates", "by_place", "heaviest_slate", "per_slate", "slates_of"]
 
 
 class Slates(NamedTuple):
-    """The number (T,) of each row's slate, in the order of their first rows, and its
-    position (T,) there, from 1 on.
+    """The number (T,) of each row's slate, and the row's position (T,) in this slate,
+    starting at 1. Slates are numbered in the order of their first rows.
 
-    A decision outside slates is a slate of one row; `alone` is the number of these.
+    A decision outside slates counts as a slate of one row, and `alone` is the number of
+    such decisions.
     """
 
     number: Ints
@@ -33,7 +35,8 @@ class Slates(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """The word for one of them in a sentence: a decision if most stand alone."""
+        """The word for a slate in sentences: "decision" if most slates are single
+        decisions."""
         if 2 * self.alone > self.number.max() + 1:
             return "decision"
         return "slate"
@@ -138,8 +141,8 @@ def per_slate(terms: Terms) -> Terms:
 
 
 def _ratio(terms: Terms, slates: Slates) -> Array:
-    """Return the means of slates. For a ratio R = Σ w r / Σ w these are R + (mean w r -
-    R mean w) / mean w over the slates."""
+    """Return the terms of slates for a ratio R = Σ w r / Σ w. With the means of w r and
+    w over a slate, they are R + (mean w r - R mean w) / (mean of w over all slates)."""
     if not terms.ratio or terms.weights is None:
         return slates.means(terms.values)
     of_rows = terms.values.mean()
@@ -154,8 +157,8 @@ def _ratio(terms: Terms, slates: Slates) -> Array:
 
 
 def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
-    """Return E[W² | x] (n,) of the mean weights W. Given the slots before, each w has
-    mean 1, so they are uncorrelated."""
+    """Return E[W² | x] (n,) of each slate's mean weight W. Given the earlier slots, the
+    weight of a slot has mean 1, so the weights of a slate are uncorrelated."""
     mass = 1.0 - missing
     variances = slates.shares**2 * (squares - mass**2)
     means = slates.means(mass) ** 2
@@ -163,10 +166,12 @@ def _squares(squares: Array, missing: Array, slates: Slates) -> Array:
 
 
 def heaviest_slate(ratios: Array, odds: Array, slates: Slates) -> float:
-    """Return an upper bound of the mean weight of the heaviest slate in n: the sum over
-    positions of the heaviest rows' shares.
+    """Return an upper bound of the expected weight of the heaviest of n slates: the sum
+    over positions of the expected weight of the heaviest row there, times its share of
+    the slate.
 
-    The mean of the largest part of a sum is at most the sum of such means.
+    The expected maximum of a sum is at most the sum of the expected maxima of its
+    parts.
     """
     shares = ratios * slates.shares[:, None]
     total = 0.0

@@ -92,7 +92,7 @@ def _policy_odds(log: Log, policy: Policy, state: State, bar: Bar) -> Array:
             ) from error
         except OddsmithError:
             raise
-        # Report any exception of a user's experts as one sentence.
+        # Convert any exception of a user's experts to an error with one sentence.
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
             if log.offered is None:
@@ -150,8 +150,8 @@ def first_target(log: Log) -> Array:
 
 
 def arm_target(log: Log, arm: int | str, n_arms: int | None = None) -> Array:
-    """Return the propensities (T, K) of always drawing one arm, by its number, or by
-    its name; all rows must have offered it.
+    """Return the propensities (T, K) of always drawing one arm, given by number or
+    name. Every row must have offered this arm.
 
     >>> arm_target(Log(arm=[0, 1], reward=[1, 0]), 1).tolist()
     [[0.0, 1.0], [0.0, 1.0]]
@@ -175,8 +175,9 @@ def control_target(
     """Return the propensities (T, K) of a control: `arm:NAME`, `first`, `uniform`,
     `incumbent`, `logged` (the logging policy), or a policy in a state.
 
-    If a row did not offer the arm, the first arm of the row replaces it. `incumbent`,
-    and None, are the column `control` of the log, NaN in rows without a control.
+    If a row did not offer the arm, the first arm of the row replaces it. `incumbent`
+    and None stand for the column `control` of the log, which is NaN in rows without a
+    control.
 
     >>> log = Log(
     ...     arm=[0, 1], reward=[1, 0], propensity=[0.5, 0.2], arms=["old", "new"]
@@ -230,7 +231,8 @@ def where_offered(log: Log, arm: str) -> Log:
     rows = np.asarray(_arm_mask(log, arm).any(axis=1))
     if rows.all():
         return log
-    # Selecting rows would select slates by their drawn arms, and bias the estimate.
+    # In a slate, which arms a slot offers depends on earlier draws, so selecting rows
+    # would bias the estimate.
     if slates_of(log) is not None:
         alone = ""
         if np.asarray(log.slot == 0).any():
@@ -248,8 +250,8 @@ def where_drawn(log: Log) -> Log:
     were eligible, as with an incumbent or a fallback.
 
     The selection depends only on propensities, which are known before the draw. So
-    estimates are unbiased for the remaining rows. A log of slates must be restricted to
-    one slot first.
+    estimates for the remaining rows stay unbiased. A log of slates must be restricted
+    to one slot first.
 
     >>> len(
     ...     where_drawn(
@@ -293,8 +295,8 @@ def _named_target(log: Log, arm: str) -> Array:
 
 
 def _one_slot(log: Log, absent: Bools) -> str:
-    """Return the rows of a log with slates for which an arm can be a target: one slot,
-    or the decisions outside slates."""
+    """Return the rows of a log with slates for which one arm can be a target: the rows
+    of one slot, or the decisions outside slates."""
     slot = "one slot, where it was left (--slot N --where-offered)"
     alone = np.asarray(log.slot == 0)
     # No decision outside of slates has the arm, or there are no such decisions.
@@ -311,8 +313,9 @@ def _one_slot(log: Log, absent: Bools) -> str:
 
 
 def _arm_mask(log: Log, arm: str) -> Bools:
-    """Return a mask (T, K) of the arm with this name; for slates and arms that were
-    passed in the call, only where it was eligible."""
+    """Return a mask (T, K) of the arm with this name. For slates, and for arms that
+    were passed in the call, the mask is true only in rows where the arm was
+    eligible."""
     names = names_of(log)
     if arm not in names:
         some = ", ".join(names[:8])

@@ -22,12 +22,12 @@ _FIRST = 256  # entries to sort first when searching the largest weights
 
 
 class Bets(NamedTuple):
-    """Two nonnegative columns for the bets of a confidence sequence. They need no upper
-    bound, but may have the bound `limit`.
+    """The nonnegative columns `gain` and `loss` that the bets of a confidence sequence
+    use. They need no upper bound; `limit` is their bound if one is known.
 
-    E gain = value + gain_shift and E loss = loss_shift - value. For `ips` they are w r
-    and w (1 - r), with shifts 0 and 1, because the mean weight is 1 (Karampatziakis,
-    Mineiro and Ramdas 2021).
+    E gain = value + gain_shift and E loss = loss_shift - value. For `ips`, gain = w r
+    with shift 0, and loss = w (1 - r) with shift 1, because the mean weight is 1
+    (Karampatziakis, Mineiro and Ramdas 2021).
     """
 
     gain: Array
@@ -44,11 +44,11 @@ class Bets(NamedTuple):
 
 class Extremes(NamedTuple):
     """The terms that rows of this log could have had with reward 1 and with reward 0,
-    and the logged propensities of each.
+    and the logged propensity of each term.
 
-    All are (T, K), for all arms of all rows, if all propensities are logged; otherwise
-    (T,), the drawn arms with propensity 1. If rows are parts of slates, `places`
-    contains the rows of each position, and a slate has at most one row of each.
+    If all propensities are logged, the arrays are (T, K), for all arms of all rows.
+    Otherwise they are (T,), for the drawn arms only, with propensity 1. If rows belong
+    to slates, `places` contains the rows of each position in a slate.
     """
 
     rewarded: Array
@@ -57,8 +57,8 @@ class Extremes(NamedTuple):
     places: tuple[Ints, ...] | None = None
 
     def ends(self) -> tuple[float, float]:
-        """Return the mean of the lowest and of the highest terms that one row in T can
-        have, or that bounds one slate in n."""
+        """Return the expected lowest and highest term of T rows by the logged
+        propensities. For n slates, the two numbers are bounds."""
         places = self.places or (slice(None),)
         # Reuse one array for both ends, because it may be the largest in memory.
         table = np.minimum(self.rewarded, self.unrewarded)
@@ -78,8 +78,8 @@ class DrawnOdds(NamedTuple):
     """A target in a log that has only the propensities of drawn arms: its propensities
     (T, K), importance weights and rewards (T,).
 
-    Its probability of arms that could not be drawn is left out. The propensities are
-    None for the logging policy itself.
+    The target's propensities are 0 for arms that could not be drawn. They are None if
+    the target is the logging policy itself.
     """
 
     target: Array | None
@@ -88,7 +88,7 @@ class DrawnOdds(NamedTuple):
 
     @property
     def mass(self) -> Array:
-        """The probability (T,) of arms that could be drawn."""
+        """The target's total probability (T,) of arms that could be drawn."""
         if self.target is None:
             return np.ones(len(self.reward))
         return np.asarray(self.target.sum(axis=1))
@@ -126,8 +126,8 @@ class Terms:
 
     Numbers: `heaviest` is the mean weight of the heaviest row in T by the logged
     propensities, `least` the smallest logged propensity of an arm of the target,
-    `reach` the largest number that can multiply a reward, known before the rows (∞:
-    unknown), and `setting` that of the shrinkage.
+    `reach` the largest number that can multiply a reward, if it is known before the
+    rows (∞: unknown), and `setting` the setting of the shrinkage.
 
     Flags: the terms of a `ratio` (snips) are centred at the ratio, with the spread of
     the delta method; `modelled` terms contain predictions of a reward model; the
@@ -135,12 +135,12 @@ class Terms:
     `tuned` terms was chosen from the same rows; `unbiased` means exactly unbiased or,
     for snips, nearly so.
 
-    `parts` are the two sides of a difference. `extremes` returns the terms that rows
-    could have had (None: those with rewards 0 and 1). `whole` are the terms without
-    shrinkage, if a setting was chosen. `drawn` is set if only the drawn arms'
-    propensities are logged. With `slates`, intervals are for the mean over slates, and
-    `unit` is "slate". `policy_rows` are the rows of terms w r, which paired bets
-    compare.
+    `parts` are the terms of the two targets of a difference. `extremes` returns the
+    terms that rows could have had (None: those with rewards 0 and 1). `whole` contains
+    the terms without shrinkage, if the setting was chosen. `drawn` is None unless only
+    the propensities of drawn arms are logged. With `slates`, intervals are for the mean
+    over slates, and `unit` is "slate". `policy_rows` are the rows of terms w r, which
+    paired bets compare.
     """
 
     name: str
@@ -181,8 +181,8 @@ class Terms:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest term that one more row could have had, by the
-        logged propensities and the drawn rows."""
+        """The lowest and the highest term that one additional row could have, computed
+        from the logged propensities and the drawn rows."""
         low = 0.0
         high = 1.0
         if self.extremes is not None:
@@ -283,7 +283,8 @@ class Terms:
 
     def limit(self, floor: float | None = None) -> float:
         """Return the largest number that can multiply a reward, given the smallest
-        propensity `floor`; for a difference, the larger number of both sides."""
+        propensity `floor`. For a difference, return the larger number of the two
+        targets."""
         if self.parts is not None:
             return max(part.limit(floor) for part in self.parts)
         if floor is None:
@@ -298,11 +299,12 @@ class Terms:
         return min(self.reach, 1.0 / floor)
 
     def betting(self, floor: float | None = None) -> Bets:
-        """Return the columns for betting: those without bound, with the bound from
-        `floor` if given, otherwise the distances from both ends of the range."""
+        """Return the columns for betting. If `bets` has columns that need no bound,
+        return these, with the bound from `floor` if given. Otherwise return the
+        distances of the terms from both ends of their range."""
         if self.bets is not None:
-            # Columns with a limit ignore missing probability, so they need full
-            # support.
+            # A limit on the columns is valid only if no probability of the target is
+            # missing.
             if floor is None or float(self.missing.mean()) > _NOTHING:
                 return self.bets
             return self.bets._replace(limit=self.limit(floor))
@@ -312,8 +314,8 @@ class Terms:
 
 
 def heaviest(terms: Array, odds: Array) -> float:
-    """Return the mean of the largest terms whose propensities sum to 1, that is, the
-    terms that one row in T has.
+    """Return the mean of the largest terms whose propensities sum to 1, which is an
+    upper bound of the expected largest of the T drawn terms.
 
     >>> heaviest(
     ...     np.array([[9.0, 1.0], [4.0, 1.0]]), np.array([[0.5, 0.5], [0.25, 0.75]])
@@ -338,8 +340,8 @@ def heaviest(terms: Array, odds: Array) -> float:
 
 
 def _extremes(first: Terms, second: Terms) -> Extremes:
-    """Return the extremes of a difference, with the same arm and the same reward on
-    both sides."""
+    """Return the extremes of a difference of two targets, which have the same arm and
+    the same reward in each row."""
     own = None
     if first.extremes is not None:
         own = first.extremes()
@@ -356,8 +358,8 @@ def _extremes(first: Terms, second: Terms) -> Extremes:
 
 
 def _difference(own: Bets | None, other: Bets | None) -> Bets | None:
-    """Return bets on v_a - v_b. The gain of one and the loss of the other are
-    nonnegative together."""
+    """Return bets on v_a - v_b. The gain of one target plus the loss of the other is
+    nonnegative."""
     if own is None or other is None:
         return None
     gain = own.gain + other.loss

@@ -32,7 +32,8 @@ or the earlier of two.
 The choice depends on which targets an estimator can answer, and never on the values of
 its answers."""
 _POWER = 0.8
-# if more than this multiple of decisions is needed, report that it is far off
+# If an answer needs more than this many times the log's decisions, say only that the
+# log is far too small.
 _FAR = 100
 _NEXT = {
     "overlap": (
@@ -139,15 +140,15 @@ def _cautions(found: Assessment, *, compares: bool) -> str:
 
 
 def more_decisions(difference: Estimate) -> float:
-    """Return how many more decisions like those of the log would show a difference of
-    this size with probability 0.8.
+    """Return how many additional decisions like those of the log are needed to show a
+    difference of this size with probability 0.8.
 
-    The end of the interval that must pass 0 decides, the low one for a gain. Its
-    distance d from the estimate shrinks as 1/√n, so n ((z + 0.84) / z · d /
-    difference)² decisions are needed in all, ∞ for no difference. The other end does
-    not matter; it may be far away if only the propensities of drawn arms are logged.
-    The result is NaN for Bernstein and anytime intervals, whose width does not shrink
-    in this way.
+    The result depends on the end of the interval that must pass 0, which is the low end
+    for a gain. The distance d of this end from the estimate shrinks as 1/√n, so n ((z +
+    0.84) / z · d / difference)² decisions are needed in total (∞ for no difference).
+    The other end does not matter; it may be far away if only the propensities of drawn
+    arms are logged. The result is NaN for Bernstein and anytime intervals, whose width
+    does not shrink in this way.
     """
     if difference.interval not in ASYMPTOTIC:
         return float("nan")
@@ -166,8 +167,9 @@ def more_decisions(difference: Estimate) -> float:
 
 
 def _estimator(found: Assessment) -> str | None:
-    """Return the first estimator in ORDER that compares, then values, most targets, or
-    None if none has an answer."""
+    """Return the estimator that compares most targets with the baseline. Ties are
+    resolved by the number of values, then by ORDER. Return None if no estimator has an
+    answer."""
     best = None
     most = (0, 0)
     for name in ORDER:
@@ -227,8 +229,8 @@ def _highest(compare: dict[str, Estimate]) -> str:
 
 
 def _difference(sentence: str, one: Estimate) -> str:
-    """Return the sentence, and if no difference is shown, how many decisions it would
-    take."""
+    """Return the sentence about a difference. If no difference is shown, add how many
+    decisions would be needed."""
     if not one.low <= 0 <= one.high:
         return f"{sentence}."
     more = more_decisions(one)
@@ -249,8 +251,8 @@ def _difference(sentence: str, one: Estimate) -> str:
 def _value(
     found: Assessment, name: str, one: Estimate, difference: Answer | None
 ) -> str:
-    """Return a target's own value, and why it is not compared, unless it is the
-    baseline."""
+    """Return a sentence with a target's own value and, unless it is the baseline, the
+    reason why it is not compared."""
     span = _span(one)
     number = f"{one.value:z.{digits(span)}f}"
     how = _how(found, one, one.name)
@@ -299,8 +301,8 @@ def _refusal(found: Assessment, name: str) -> str:
 
 
 def _not_drawn(found: Assessment, name: str) -> str:
-    """If all missing probability is in rows in which nothing was drawn, return their
-    number and the remedy, otherwise ""."""
+    """Return a note if all missing probability is in rows in which one arm had
+    propensity 1: their number and what to do. Otherwise return ""."""
     log = found.log.rewarded()
     terms = next(iter(found.terms[name].values()))
     missing = terms.missing
@@ -353,8 +355,8 @@ def _why(answer: Answer) -> str:
 
 
 def _how(found: Assessment, one: Estimate, estimator: str, together: int = 1) -> str:
-    """Return level and kind of the interval, the estimator, and other facts that must
-    be known."""
+    """Return the level and kind of the interval, the estimator, and caveats, as text in
+    brackets."""
     percent = 100 * found.logged.level
     level = f"{percent:.4g} % {one.interval} interval"
     if together > 1:
@@ -377,8 +379,8 @@ def _picture(
     compare: dict[str, Estimate],
     values: dict[str, Estimate],
 ) -> str:
-    """Draw differences from the baseline if there are any, otherwise values; refused
-    ones last."""
+    """Draw differences from the baseline if there are any, otherwise values. Refused
+    answers come last."""
     answers = compare or values
     if not answers:
         return ""

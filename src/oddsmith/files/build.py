@@ -1,4 +1,4 @@
-"""Context for building the policies and experts of a file."""
+"""Input for building the policies and experts of a policy file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,13 +32,14 @@ def bank_of(experts: Experts) -> Bank:
 
 @dataclass(frozen=True, eq=False)
 class BuildContext:
-    """The context for building a policy: the file's folder, arms, the schema of
+    """The input for building a policy: the file's folder, the arms, the schema of
     contexts, and the experts by table.
 
     `arms` are None if they are passed in each call; `arm_schema` is then the schema of
-    their features. `steps`, `dim` (numbers in a context), `rows_per_arm` and `contexts`
-    (a sample) are known in a simulated world. With `drifts`, the file includes learners
-    with a short memory. `timeout_ms` is the time limit of isolated experts.
+    their features. Four fields are known only in a simulated world: `steps`, `dim` (the
+    number of values in a context), `rows_per_arm`, and `contexts` (a sample). If
+    `drifts` is true, policies include learners with a short memory. `timeout_ms` is the
+    time limit of isolated experts.
     """
 
     folder: Path

@@ -1,13 +1,13 @@
 """Dependencies of a result: the settings of a policy or world, and the user code that
 it runs.
 
-A fingerprint identifies functions and classes by name. That suits a saved state, but
-not a result that is reused, because the name stays when the code changes. This module
-therefore hashes the loaded code of the user's functions and classes (instructions,
-constants, defaults, closures), and everything that the code refers to: helpers, base
-classes, decorators, module constants, files that it names. Comments, docstrings and
-line numbers do not count. Code of installed packages is represented by their versions,
-code of oddsmith by `source_digest`.
+A fingerprint identifies functions and classes by name. A name is enough to load a saved
+state. It is not enough to reuse a result, because code can change without its name.
+This module therefore hashes the loaded code of the user's functions and classes
+(instructions, constants, defaults, closures), and everything that the code refers to:
+helpers, base classes, decorators, module constants, files that it names. Comments,
+docstrings and line numbers do not count. Code of installed packages is represented by
+their versions, code of oddsmith by `source_digest`.
 
 Names that are computed at run time (a composed path, an import by `importlib`) cannot
 be followed. A module that is used with `getattr` counts as a whole.
@@ -191,8 +191,8 @@ class _Search:
             return self._cell(value)
         if isinstance(value, Enum):
             return ["enum", self.token(type(value)), value.name]
-        # Skip the guard: it decides when experts make no prediction, not what they
-        # predict.
+        # Skip the guard, because it does not change what experts predict, only whether
+        # they do.
         if isinstance(value, Guarded):
             return self.token(value.experts)
         if isinstance(value, Isolated):
@@ -248,8 +248,8 @@ class _Search:
         return tokens
 
     def _foreign(self, value: Any) -> Token:
-        """Return the content of an instance of an installed class, in the form that
-        copying uses."""
+        """Return the content of an instance of an installed class, as Python's copy
+        protocol returns it."""
         for name in ("__wrapped__", "py_func", "pyfunc"):
             inside = getattr(value, name, None)
             if callable(inside):
@@ -342,7 +342,8 @@ class _Search:
         return ["code", *steps, *self._each(signature)]
 
     def _references(self, code: CodeType, space: dict[str, Any]) -> Iterator[Token]:
-        """Yield what the code may read from its module: globals, modules, imports."""
+        """Yield the objects that the code may read from its module: globals, modules
+        and imports."""
         names = _names_in(code)
         if names & {"eval", "exec", "globals"}:
             names |= {name for name in space if not name.startswith("__")}
@@ -368,8 +369,8 @@ class _Search:
         return ["part", part]
 
     def _module(self, module: ModuleType, names: Iterable[str]) -> Token:
-        """Return what code with these names may use of a module, or the whole module if
-        no name matches."""
+        """Return the parts of a module that code with these names may use, or the whole
+        module if no name matches."""
         if _is_foreign(module.__name__, getattr(module, "__file__", None)):
             return ["module", module.__name__, self._package(module.__name__)]
         space = vars(module)

@@ -47,8 +47,8 @@ def new_file(path: Path) -> Iterator[Path]:
     """Yield the path of an empty private file, which is flushed and renamed to the
     given path at the end.
 
-    An existing file raises an error, before the work and after it. If an exception
-    occurs, no file remains.
+    Raise an error if a file already exists, both before the work and after it. If an
+    exception occurs, no file remains.
     """
     check_absent(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")

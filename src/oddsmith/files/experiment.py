@@ -41,7 +41,8 @@ class ExperimentDesign:
 
     @property
     def primary(self) -> str:
-        """The metric that decides: the one declared primary, otherwise the reward."""
+        """The primary metric: the one that the file declares as primary, otherwise the
+        reward."""
         for metric in self.metrics.values():
             if metric.role == "primary":
                 return metric.name

@@ -28,7 +28,7 @@ from oddsmith.files.keys import Keys
 
 __all__ = ["main"]
 
-# Seconds after the timeout until the kernel ends an abandoned call.
+# Additional seconds after the timeout, after which the kernel ends an abandoned call.
 _SPARE = 1.0
 
 
@@ -74,7 +74,7 @@ def _link() -> socket.socket:
     # Disable core dumps: writing one takes longer than the time limit of a call.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):
-        # If memory runs out, the kernel should end this process first.
+        # Let the kernel end this process before all others if memory runs out.
         Path("/proc/self/oom_score_adj").write_text("1000")
     threading.Thread(target=_end_with, args=(link,), daemon=True).start()
     return link

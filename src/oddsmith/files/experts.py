@@ -101,7 +101,7 @@ def _auto(_: str, keys: Keys, build: BuildContext) -> Bank:
 
 
 def _isolated(name: str, keys: Keys, build: BuildContext) -> Bank:
-    """Return the bank of a table in a separate process, which reads the table
+    """Return a bank that runs in a separate process. This process reads the table
     itself."""
     kind = keys.values["kind"]
     if kind not in ("python", "onnx"):
@@ -131,8 +131,9 @@ _KINDS: dict[str, Callable[[str, Keys, BuildContext], Bank]] = {
 
 
 def _with_schema(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> Experts:
-    """Return the bank behind one schema or both. It predicts once, so that
-    an unsuitable model fails while the file is read."""
+    """Return the bank with the schema of contexts, of features, or both in front of it.
+    The bank makes one prediction, so that an unsuitable model fails while the file is
+    read."""
     schemas = [
         schema for schema in (build.schema, build.arm_schema) if schema is not None
     ]
@@ -143,7 +144,8 @@ def _with_schema(bank: Experts, build: BuildContext, *, rows_per_arm: bool) -> E
     if build.arms is not None:
         question = np.zeros((len(build.arms), width) if rows_per_arm else (width,))
     elif len(schemas) == 2:
-        # Skip the test for one schema: plain numbers may follow its columns.
+        # With only one schema, the number of columns is not known, because numbers
+        # without a schema may follow.
         question = Offer(None, ("any",), {"any": np.zeros(width)})
     try:
         if question is not None:

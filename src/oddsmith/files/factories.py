@@ -18,8 +18,8 @@ _FACTORY = re.compile(r"(\w+(?:\.\w+)*):(\w+)")
 
 
 def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
-    """Return the result of `factory(arms, **args)`. If it has arms, they must be those
-    of the file.
+    """Return the result of `factory(arms, **args)`. If the result has arms, they must
+    be those of the policy file.
 
     If arms are passed in each call, `arms` is None, and the result must not name any.
     """
@@ -29,7 +29,7 @@ def from_factory(build: BuildContext, factory: str, args: Any = None) -> Any:
     try:
         made = make(build.arms, **(args or {}))
     except Exception as error:
-        # Report any exception of a user's function as one sentence.
+        # Convert any exception of a user's function to an error of one sentence.
         raised = f"{factory} raised {type(error).__name__}: {error}"
         raise InvalidInput(f"factory must run without errors; {raised:.200}") from error
     names = made.arms if isinstance(made, Experts | Policy) else None
@@ -59,7 +59,7 @@ def _imported(text: str, folder: Path) -> Callable[..., Any]:
     try:
         loaded = importlib.import_module(module)
     except Exception as error:
-        # Report any exception of a user's module as one sentence.
+        # Convert any exception of a user's module to an error of one sentence.
         raised = f"{type(error).__name__}: {error}"
         raise InvalidInput(
             f"factory must name an importable module; got {text!r}, {raised:.160}"

@@ -84,7 +84,7 @@ def describe(value: object) -> Json:
         }
     if isinstance(value, list | tuple):
         return [describe(inner) for inner in value]
-    # Skip the guard: it decides when experts make no prediction, not what others learn.
+    # Skip the guard, because it only decides when experts make no prediction.
     if isinstance(value, Guarded):
         return describe(value.experts)
     if isinstance(value, Isolated):
@@ -96,7 +96,7 @@ def describe(value: object) -> Json:
             field.name: describe(getattr(value, field.name))
             for field in _described_fields(value)
         }
-    # It is not a dataclass, so describe at least the expert names in their order.
+    # These experts are no dataclass, so describe at least their names in order.
     elif isinstance(value, Experts):
         described |= {"names": list(value.names), "version": value.version}
     return described
@@ -152,8 +152,9 @@ def _cut(text: str, start: int) -> str:
 
 
 def opaque(value: object) -> str | None:
-    """Return the class of an object inside that is identified only by its class, so
-    that two different objects would look the same.
+    """Return the class of the first object inside `value` that only its class
+    identifies, so that two different objects would have the same description. Return
+    None if there is no such object.
 
     Models with a version are identified by it.
 

@@ -141,8 +141,8 @@ class Keys:
             )
 
     def blame(self, error: _Error) -> _Error:
-        """Return the same error with the path of this table: "prior must …" becomes
-        "policies.mine.prior must …"."""
+        """Return the same error with the path of this table in front: "prior must …"
+        becomes "policies.mine.prior must …"."""
         message = str(error)
         path = self._path
         if not path or message.startswith((f"{path}.", f"{path}: ")):

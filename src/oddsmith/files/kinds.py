@@ -172,8 +172,8 @@ def _required(make: Callable[..., Any]) -> set[str]:
 
 
 def _plain(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
-    """Return an unchanged value, which the class checks later. Only whole numbers,
-    flags and words are checked here."""
+    """Return the value of a key unchanged; the class of the policy checks it later.
+    Whole numbers, flags and words are checked here."""
     name, default = asked.name, asked.default
     if isinstance(default, bool):
         return keys.flag(name, default)
@@ -256,8 +256,8 @@ def _gamma(keys: Keys, _: BuildContext, asked: Parameter) -> Any:
 
 
 def _prior(keys: Keys, build: BuildContext, _: Parameter) -> Any:
-    """Return N probabilities: as listed, or each table's share divided as in its bank,
-    or given expert by expert."""
+    """Return the N prior probabilities. The file lists them, or names experts with
+    their shares, or gives each table a share that is divided within the table."""
     experts, given = build.experts, keys.get("prior", "tables")
     n = len(experts.names)
     if isinstance(given, list):

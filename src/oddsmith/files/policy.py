@@ -72,7 +72,7 @@ def read_flag_values(keys: Keys, arms: Arms | None) -> dict[str, Any]:
         _check(f"flag.values.{arm}", value)
     kinds = {type(value) for value in given.values()}
     if kinds == {int, float}:
-        # Use one type for all arms, because a program requests a flag with a fixed
+        # Use one type for all arms, because programs request a flag with one fixed
         # type.
         return {arm: float(value) for arm, value in given.items()}
     if len(kinds) > 1:

@@ -16,8 +16,8 @@ __all__ = ["REGISTERED", "Registration"]
 
 
 class Registration(NamedTuple):
-    """The name of a class or function on disk, and its fields when that name was first
-    written."""
+    """The name of a class or function on disk, and the fields that the class had when
+    this name was first written."""
 
     name: str
     fields: str = ""

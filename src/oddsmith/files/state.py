@@ -33,7 +33,7 @@ FORMAT = "oddsmith agent 2"
 
 
 def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
-    """Return the bytes of a file; refuse a state that cannot be written."""
+    """Return the bytes of the file. Raise if the state cannot be written."""
     page = {
         "format": FORMAT,
         "fingerprint": fingerprint(policy),
@@ -50,7 +50,8 @@ def pack(policy: Policy, state: State, meta: Mapping[str, Json]) -> bytes:
 
 
 def read_state(path: Path, policy: Policy) -> tuple[State, dict[str, Any]]:
-    """Return state and meta from a file that `Agent.save` wrote for this policy."""
+    """Return the state and the metadata from a file that `Agent.save` wrote for this
+    policy."""
     return unpack(_content(path), policy, str(path))
 
 
@@ -65,13 +66,13 @@ def _content(path: Path) -> bytes:
 
 
 def read_meta(path: Path) -> dict[str, Any]:
-    """Return the meta from a file that `Agent.save` wrote."""
+    """Return the metadata from a file that `Agent.save` wrote."""
     return unpack_meta(_content(path), str(path))
 
 
 def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, Any]]:
-    """Return state and meta from the bytes that `pack` made for this policy; messages
-    call them `name`."""
+    """Return the state and the metadata from the bytes that `pack` returned for this
+    policy. Error messages call these bytes `name`."""
     arrays, meta = _load(content, name)
     if meta["fingerprint"] != fingerprint(policy):
         change = difference(meta["policy"], describe(policy))
@@ -82,7 +83,8 @@ def unpack(content: bytes, policy: Policy, name: str) -> tuple[State, dict[str, 
 def check_units(
     meta: Mapping[str, Any], scale: RewardScale, name: str, where: str
 ) -> None:
-    """Refuse a state that has learnt from rewards in other units than `where` has."""
+    """Raise if a state has learnt from rewards in units other than `scale`, which come
+    from `where`."""
     units = (scale.low, scale.high)
     low, high = meta.get("reward") or units
     if (low, high) != units:
@@ -94,14 +96,14 @@ def check_units(
 
 
 def unpack_part(content: bytes, policy: Policy, name: str) -> State:
-    """Return the state of this policy from a file of another one that contains it: of a
-    judge, the weights."""
+    """Return the state of this policy from the file of a policy that contains it; such
+    a file has more arrays."""
     arrays, _ = _load(content, name)
     return _fill(policy.init(), arrays, "state", name, has_optional=False)
 
 
 def unpack_meta(content: bytes, name: str) -> dict[str, Any]:
-    """Return the meta that `pack` wrote, for any policy."""
+    """Return the metadata that `pack` wrote, for any policy."""
     _, meta = _load(content, name)
     return meta
 
@@ -109,7 +111,7 @@ def unpack_meta(content: bytes, name: str) -> dict[str, Any]:
 def _load(
     content: bytes, name: str
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Arrays and meta from the bytes of `pack`."""
+    """Return the arrays and the metadata in the bytes of `pack`."""
     try:
         arrays = read_arrays(content)
         meta: dict[str, Any] = json.loads(arrays.pop("meta").tobytes())
@@ -128,7 +130,7 @@ def _load(
 
 
 def leaves_of(tree: State, name: str = "") -> list[tuple[str, State]]:
-    """Return every array and int of a NamedTuple tree, with its path."""
+    """Return every array and every integer of a NamedTuple tree, with its path."""
     if not isinstance(tree, tuple):
         return [(name, tree)]
     leaves: list[tuple[str, State]] = []
@@ -157,11 +159,11 @@ def _fill(
     *,
     has_optional: bool = True,
 ) -> State:
-    """The tree of `template` with the arrays of the file.
+    """Return the tree of `template` with the arrays of the file.
 
     With `has_optional`, an empty tuple in the template stands for an array that may be
-    in the file. A part of another policy's state has an empty tuple for what it leaves
-    out.
+    missing from the file. The template of a part of another policy's state has an empty
+    tuple for each array that the part does not need.
     """
     if isinstance(template, tuple):
         if has_optional and not template and name in arrays:

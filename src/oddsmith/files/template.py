@@ -1,5 +1,5 @@
-"""start_policy_file: a first policy file for arms that come with the call and rewards
-from -1 to 1."""
+"""First policy file for the Personalizer-compatible API (`start_policy_file`): arms are
+passed in each call, and rewards are from -1 to 1."""
 
 from pathlib import Path
 
@@ -30,8 +30,8 @@ default_reward = 0
 
 
 def start_policy_file(path: Path) -> bool:
-    """Create the policy file. Return False if it already exists; raise if it cannot be
-    created."""
+    """Create the policy file and return True. Return False if it already exists; raise
+    if it cannot be created."""
     if path.exists():
         return False
     if not path.parent.is_dir():

@@ -1,5 +1,5 @@
-"""Logs: tables of decisions and rewards, with readers, writers and learning from
-them."""
+"""Logs: tables of decisions and rewards, code to read and write them, and code to fit
+policies to them."""
 
 from oddsmith.logs.fit import Fit, fit_log
 from oddsmith.logs.formats import LogReader, log_batches, read_log, write_log

@@ -1,5 +1,5 @@
 """Experts' predictions ("advice") in a log, matched by name with the experts of a
-policy. Other experts predict again, if the log has contexts."""
+policy. Experts without predictions in the log predict now, if the log has contexts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -32,8 +32,9 @@ Places: TypeAlias = Sequence[int | None]
 def decisions_for(
     policy: Policy, state: State, log: Log, places: Places | None = None
 ) -> Decision:
-    """Return the log's decisions for `policy` to learn from, with the logged
-    predictions of its experts by name, or their current predictions.
+    """Return the log's decisions for `policy` to learn from. They contain the logged
+    predictions of experts with the same names, and current predictions of all other
+    experts.
 
     Unknown propensities are NaN, which policies that divide by them reject. `places` is
     the result of `places_of` for this log, if it is already known.
@@ -56,8 +57,8 @@ def decisions_for(
 def decision_for(policy: Policy, state: State, log: Log, places: Places) -> Decision:
     """Return the single decision of a one-row log for `policy` to learn from.
 
-    Experts that learn predict one row at a time; without a batch axis this takes a
-    fraction of the time.
+    Experts that learn predict one row at a time, and a decision without a batch axis
+    takes a fraction of the time.
     """
     has_few = log.offered is not None and log.known_features == "drawn"
     has_question = log.context is not None or log.offered is not None
@@ -105,10 +106,10 @@ def complete(places: Places) -> bool:
 
 
 def places_of(policy: Policy, log: Log) -> Places:
-    """Return the column of each expert in the log's advice, by name.
+    """Return the number of each expert's column in the log's advice, found by name.
 
-    Advice with names contains predictions, but importance-weighted policies learn from
-    votes. Advice without names, and votes, are used only if the fingerprints show that
+    Advice with names contains predictions. Advice without names, and votes (from which
+    importance-weighted policies learn), are used only if the fingerprints show that
     this policy made the decisions.
     """
     names = [] if policy.bank is None else list(policy.bank.names)
@@ -163,7 +164,7 @@ def _ask_experts(
         for expert, place in enumerate(places):
             if place is not None:
                 drawn[:, expert] = log.advice[:, place]
-        # An expert made no prediction in this row, but all do now.
+        # When the row was logged, some expert made no prediction; now all experts do.
         if weights is None and np.isnan(drawn).any():
             with np.errstate(divide="ignore"):
                 weights = np.broadcast_to(np.log(policy.posterior(state)), drawn.shape)

@@ -51,8 +51,8 @@ def pieces(
     found: Mapping[str, str | list[str]],
     source: str,
 ) -> Iterator[Piece]:
-    """Return the rows of record batches under our column names. `found` maps our names
-    to the table's."""
+    """Return the rows of record batches as columns of `Log`. `found` maps the names of
+    these columns to the table's names."""
     first = 0
     for batch in batches:
         about = _about(batch.schema, source)
@@ -79,8 +79,8 @@ def pieces(
 
 
 def batch_of(log: Log) -> "pa.RecordBatch":
-    """Return one record batch with our column names. Contexts other than arrays are
-    JSON text."""
+    """Return a log as one record batch with the column names of `Log`. Contexts that
+    are not arrays become JSON text."""
     pa = arrow()
     names = {"arms": log.arms, "experts": log.experts, "metrics": log.metrics}
     if log.offered is not None:
@@ -170,8 +170,8 @@ def _context(context: Context) -> "tuple[pa.Array, list[int] | str]":
 
 
 def _is_json(values: Values) -> bool:
-    """Return whether contexts are JSON objects as text, as in a log of ours that
-    another program has rewritten."""
+    """Return whether contexts are JSON objects as text, as in a log that oddsmith wrote
+    and another program has rewritten."""
     for text in values:
         if text is not None:
             is_text = isinstance(text, str)
@@ -210,7 +210,7 @@ def _column(
 def _joined_columns(
     batch: "pa.RecordBatch", name: str, theirs: Sequence[str]
 ) -> Values:
-    """Join several columns of the table into one of our columns."""
+    """Join several columns of the table into one column of `Log`."""
     parts = [_values(batch.column(column), name) for column in theirs]
     keys = [column.removeprefix("context.") for column in theirs]
     if name == "context" and "context.json" in theirs:
@@ -291,8 +291,8 @@ def _shared_texts(coded: "pa.DictionaryArray") -> list[Any]:
 
 
 def _lists(array: "pa.Array", name: str) -> Values:
-    """Return lists of equal lengths as an array (T, n), and propensities of different
-    numbers of arms as a list of arrays."""
+    """Return lists of equal lengths as an array (T, n). Propensities of rows with
+    different numbers of arms become a list of arrays."""
     kinds = arrow().types
     entry = array.type.value_type
     if not kinds.is_primitive(entry) and not kinds.is_boolean(entry):

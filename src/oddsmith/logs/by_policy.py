@@ -35,8 +35,9 @@ arms."""
 
 
 def for_policy(policy: Policy, log: Log) -> Log:
-    """Return the log with the arms of the policy, by name, if the policy was created
-    with arms. Otherwise return the log unchanged, if the policy accepts its offers."""
+    """Return the log with the arms of the policy, matched by name, if the policy was
+    created with arms. Otherwise return the log unchanged; raise if the policy cannot
+    choose among its offers."""
     if policy.arms is not None:
         return over_arms(log, policy.arms)
     if log.offered is None or policy.takes_offers:

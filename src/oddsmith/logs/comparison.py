@@ -7,9 +7,9 @@ reward, and q a prediction of the rewards, also made before learning. Then
 
     d = Σ_a π(a) q(a) + π(a_t) / p(a_t) (r - q(a_t)) - r
 
-has the difference of the two policies' values as its mean (doubly robust estimate,
-paired). The comparison is the mean of d over the second half of the rows, after most of
-the learning.
+has a mean equal to the difference of the two policies' values (paired doubly robust
+estimate). The comparison is the mean of d over the second half of the rows, after most
+of the learning.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,8 @@ class Comparison:
 
     `difference` has the 95 % confidence interval from `low` to `high`; `logged` is the
     mean reward of the compared rows, and `rows` is their number. The `verdict` is
-    "better", "not worse" (by more than 2 % of `logged`), "worse", or "cannot be told".
+    "better", "not worse" (at most 2 % of `logged` below it), "worse", or "cannot be
+    told".
     """
 
     difference: float
@@ -84,7 +85,8 @@ class Comparison:
 
 
 class _Part(NamedTuple):
-    """Rows of a block: their numbers in the log (n,), weight, d, reward, and π / p."""
+    """Compared rows of a block: their numbers in the log (n,), weights, differences d,
+    rewards, and ratios π / p."""
 
     rows: Array
     weights: Array
@@ -94,7 +96,8 @@ class _Part(NamedTuple):
 
 
 class HeldOut:
-    """Compares the policies on rows before they are learnt, for at most `most` rows."""
+    """Compares the fitted policy with the logging policy on rows that the fitted policy
+    has not learnt yet, for at most `most` rows."""
 
     def __init__(self, policy: Policy, most: float = np.inf) -> None:
         self._policy = policy
@@ -105,7 +108,7 @@ class HeldOut:
         self._can_compare = True
 
     def blocks(self, log: Log) -> Iterator[Log]:
-        """Yield the log in blocks that grow with the rows so far."""
+        """Yield the log in blocks whose size grows with the number of rows so far."""
         first = 0
         while first < len(log):
             size = max(_LEAST_BLOCK, int(_BLOCK_SHARE * self._seen))
@@ -185,8 +188,8 @@ class HeldOut:
         difference = float(weights @ used.differences)
         squares = weights**2 * (used.differences - difference) ** 2
         variance = float(squares.sum())
-        # Student's quantile with the effective number of rows that determine the
-        # variance.
+        # Use Student's quantile with an effective number of rows, because a few rows
+        # may determine the variance.
         counted = variance**2 / max(float((squares**2).sum()), 1e-300)
         quantile = float(stdtrit(max(counted - 1, 1.0), _UPPER))
         # Be cautious: the next row could have the largest weight so far.

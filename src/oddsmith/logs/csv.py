@@ -65,9 +65,9 @@ def names(path: Path) -> list[str]:
 
 
 def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Read a CSV file in pieces. An empty field is missing; in `reward` it means that
-    no reward has come. NaN, NA and null are missing values in columns of numbers, and
-    text in columns of text."""
+    """Read a CSV file in pieces. An empty field is a missing value; in the column
+    `reward` it means that no reward has arrived. NaN, NA and null are missing values in
+    columns of numbers, and text in columns of text."""
     pa = arrow()
     schema = _schema(path)
     found = found_columns(schema.names, layout, str(path))
@@ -83,7 +83,8 @@ def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
         texts += column_list(found.get(name, []))
     arm = str(found["arm"])
     if arm in schema.names and pa.types.is_null(schema.field(arm).type):
-        # Type null means that every arm is named NA: read the names as text.
+        # pyarrow infers the type null if every arm is named NA, so read the names as
+        # text.
         texts.append(arm)
     for column in texts:
         if column in schema.names:
@@ -204,8 +205,9 @@ def _check_size(path: Path) -> None:
 
 
 def _signs(path: Path) -> tuple[str, str]:
-    """Return the delimiter of fields and the decimal point. A header with semicolons or
-    tabs and no comma comes from a spreadsheet, perhaps from a country that writes 0,5.
+    """Return the delimiter of fields and the decimal sign. A header with semicolons or
+    tabs and no comma comes from a spreadsheet, which may use a decimal comma, as in
+    0,5.
     """
     with path.open("rb") as file:
         start = file.read(_START).decode("utf-8", "ignore")
@@ -218,7 +220,7 @@ def _signs(path: Path) -> tuple[str, str]:
     return delimiter, ","
 
 
-# texts that CSV readers take for missing or special values
+# texts that CSV readers interpret as missing or special values
 _MISSING = frozenset(
     ("na", "n/a", "nan", "null", "none", "true", "false", "inf", "infinity")
 )
@@ -351,8 +353,8 @@ def _plain_columns(context: Context) -> dict[str, type]:
 
 
 def _fits(row: Context, plain: Mapping[str, type]) -> bool:
-    """Return whether a context has exactly these keys, and a number or a word for
-    each."""
+    """Return whether a context has exactly these keys, each with a number or a word as
+    its value."""
     if not plain:
         return False
     if isinstance(row, list):
@@ -372,7 +374,7 @@ def _is_number(value: Context) -> bool:
 
 
 def _is_word(value: object) -> bool:
-    """Return whether every CSV reader takes this value for text, instead of a number, a
+    """Return whether every CSV reader reads this value as text, and not as a number, a
     time or a missing value."""
     if not isinstance(value, str) or value.lower() in _MISSING:
         return False

@@ -132,7 +132,8 @@ def rows_of_event(event: Mapping[str, Any], i: int = 0) -> list[dict[str, Any]]:
 def _slot_columns(
     outcome: Mapping[str, Any], left: Sequence[int], i: int, arms: int
 ) -> dict[str, object]:
-    """Return reward and propensities of a slot, whose actions count from 0."""
+    """Return the reward and the propensities of a slot. The actions of slots are
+    numbered from 0."""
     order = [action + 1 for action in left]
     odds = _odds(outcome, order, order[0], i, np.arange(arms), arms)
     return {"reward": _reward(outcome["_label_cost"], i), **odds}
@@ -249,8 +250,8 @@ def _features(action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unwrap(namespaces: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the namespaces except the one under a key, followed by the objects in the
-    list under that key."""
+    """Return all namespaces except the one with this key, followed by the objects in
+    the list that this key contains."""
     objects: Any = namespaces.get(key)
     if not is_list_of(objects, dict):
         return [dict(namespaces)]

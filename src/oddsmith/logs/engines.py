@@ -1,4 +1,5 @@
-"""Parallel map in this process, local processes, Dask, Ray or Spark, using joblib.
+"""Map a function over items in this process, in local processes, or on Dask, Ray or
+Spark, using joblib.
 
 Dask uses the current client, otherwise the scheduler in its configuration, otherwise a
 local cluster; Ray and Spark connect as their own configuration says. Every call runs
@@ -104,8 +105,8 @@ def _parallel(
 
 
 def _enter(engine: str, workers: int | None, resources: ExitStack) -> None:
-    """Make the engine joblib's backend and open its connections until `resources`
-    closes."""
+    """Use the engine as joblib's backend, and keep its connections open until
+    `resources` closes."""
     import joblib
 
     if engine == "dask":

@@ -50,9 +50,9 @@ _LEARNT = (
 
 
 class _Counts(NamedTuple):
-    """Rewards learnt, rows still waiting for a reward, kinds of logs, whether all
-    propensities are 1, the smallest propensity of an arm, and the number of rewards for
-    which experts predicted again.
+    """Counts while a log is learnt: the rewards learnt, the rows without a reward, the
+    kinds of the logs, whether all propensities are 1, the smallest propensity of an
+    arm, and the rewards for which experts predicted again.
     """
 
     learnt: int = 0
@@ -83,8 +83,8 @@ class Fit:
     `learnt` is the number of rewards, and `waiting` the number of rows without one.
     `kinds` are the kinds of the logs. `floor` is the smallest propensity of an eligible
     arm in any row (NaN if not all are known). `computed` is the number of rows that
-    lacked predictions of some expert that does not learn online; it then predicted
-    again.
+    lacked the predictions of an expert that does not learn online, so that this expert
+    predicted again.
     """
 
     state: State = field(repr=False)
@@ -157,10 +157,10 @@ def fit_log(
     of Parquet, otherwise files) are processed on any engine and merged. If the order
     defines the posterior, the logs are one stream in the given order, and engines other
     than "serial" are an error. Logged predictions are used for experts with the same
-    names; other experts are called in batches (and an expert without a prediction is
-    then charged as if no reward had come before). The reader's number of rows bounds
-    the memory. A log without rewards is not an error: the state is then the prior,
-    `learnt` is 0 and all rows are `waiting`.
+    names; other experts are called in batches. If such an expert makes no prediction in
+    a row, its loss is the mixed loss of the others under the prior weights. The
+    reader's number of rows bounds the memory. A log without rewards is not an error:
+    the state is then the prior, `learnt` is 0 and all rows are `waiting`.
 
     >>> from oddsmith.experts.external import GivenExperts
     >>> from oddsmith.core.gts import GeneralizedThompsonSampling
@@ -319,7 +319,8 @@ def _fixed_experts_lack(policy: Policy, places: Places) -> bool:
 
 def _count(log: Log, known: Log, *, computed: bool) -> "_Counts":
     floor: float = np.inf
-    # One part of a log cannot show that the logging policy is deterministic.
+    # Do not use the kind "deterministic" here, because other parts of the log may
+    # contain other propensities.
     kind: LogKind = "unknown" if log.propensity is None else "drawn"
     if log.propensities is not None:
         kind = "exact"
@@ -353,7 +354,8 @@ def _fit(state: State, counts: "_Counts") -> Fit:
 
 
 def _row_groups(source: object, reader: LogReader) -> list[_Part]:
-    """Return the parts of a source that can be read independently."""
+    """Return the numbers of the row groups of a source that can be read independently,
+    or of all of it at once."""
     if isinstance(source, Log):
         return [(part, None) for part in source.split(reader.rows)]
     if not isinstance(source, str | Path) or not Path(source).is_file():

@@ -42,8 +42,8 @@ __all__ = [
 
 
 def columns_by_arm(columns: Names, arms: Sequence[str] | None) -> Names:
-    """Return the columns in the order of the arms, if their names end in those of the
-    arms; otherwise in the given order.
+    """Return the columns in the order of the arms if the columns' names end in the
+    names of the arms, otherwise in the given order.
 
     >>> columns_by_arm({"propensities": ["p_tech", "p_sports"]}, ["sports", "tech"])
     {'propensities': ['p_sports', 'p_tech']}
@@ -67,8 +67,8 @@ def arms_by_column(
     """Return the arms in the order of the columns, or None if there is no column per
     arm.
 
-    If a drawn arm is not among the columns' names, this raises, because propensities
-    would be assigned to the wrong arms.
+    Raise if no column's name contains a drawn arm, because propensities could then be
+    assigned to the wrong arms.
     """
     for name in BY_ARM:
         theirs = column_list(columns.get(name, ""))
@@ -128,8 +128,8 @@ _WRITE: dict[str, _Write] = {
 
 
 class _Place(NamedTuple):
-    """Where some rows come from: the number and name of their source, and the first
-    row."""
+    """Origin of some rows: the number and name of their source, and the number of the
+    first row."""
 
     source: int
     name: str
@@ -148,14 +148,15 @@ class _Part(NamedTuple):
 class LogReader:
     """Reads logs in files and tables.
 
-    - `columns` maps our names of columns to theirs, `arms` names the arms.
+    - `columns` maps the names of columns of `Log` to those of the file. `arms` are the
+      names of the arms.
     - `format` is one of `FORMATS` (None: by suffix and content).
     - `rows` is the number of rows at a time.
     - Columns that are not in `only` are skipped (None: none are).
     - `experts` are the names for the column advice, if the log has none.
     - With `offers`, every row of a log of fixed arms offers all of them.
-    - `scale` are the units of the rewards in files and tables, which are mapped to
-      [0, 1].
+    - `scale` contains the units of the rewards in files and tables. Rewards are
+      converted to [0, 1].
 
     >>> LogReader(columns={"reward": "click"}, arms=["sports", "tech"]).rows
     65536
@@ -196,8 +197,8 @@ class LogReader:
             yield as_offers(log) if self.offers else log
 
     def sources(self, source: object, what: str = "source") -> list[object]:
-        """Return the files, tables and logs of a source: the entries of a list, the log
-        files of a folder in the order of their names."""
+        """Return the files, tables and logs of a source. A list stands for its entries,
+        and a folder for its log files in the order of their names."""
         is_table = hasattr(source, _TABLE)
         if isinstance(source, str | Path | Log) or is_table:
             entries = [source]
@@ -232,9 +233,9 @@ class LogReader:
         return parquet.rows(path) if form == "parquet" else lines_in(path)
 
     def read_log(self, source: object) -> Log:
-        """Return the whole log, from one file or from several that continue each other.
-        Arms with names but without a given order are sorted, or in the order of their
-        columns."""
+        """Return the whole log from one or several files, one after the other. If names
+        of arms are not given, they are in the order of the file's columns per arm, or
+        sorted."""
         if isinstance(source, Log):
             return self._select(source)
         sources = self.sources(source)
@@ -278,7 +279,8 @@ class LogReader:
         return parts
 
     def _arms_of(self, parts: Sequence[_Part]) -> list[str] | None:
-        """Return the names of the arms in their order, if no file contains it."""
+        """Return the names of the arms in order. Use it if no file contains the
+        order."""
         drawn: set[str] = set()
         source = ""
         for part in parts:
@@ -374,11 +376,11 @@ def read_log(
     """Read the log in a file (Parquet, CSV, JSON lines, dsjson, Open Bandit), a table
     (pandas, polars, pyarrow, DuckDB), a folder of files, or a list of all these.
 
-    `columns` maps our names to theirs, where a list stands for several of their
-    columns; "" ignores one of our columns. `arms` are the names of the arms in the
-    order of their numbers, and `experts` the names of the experts whose predictions the
-    column advice contains, if the log has no such names. Every row is checked; an error
-    names column, row (from 0) and rule. A `Log` is returned unchanged.
+    `columns` maps the names of columns of `Log` to those of the file: one name, a list
+    of several columns, or "" to ignore the column. `arms` are the names of the arms in
+    the order of their numbers, and `experts` the names of the experts whose predictions
+    the column advice contains, if the log has no such names. Every row is checked; an
+    error names column, row (from 0) and rule. A `Log` is returned unchanged.
 
     >>> import pyarrow
     >>> table = pyarrow.table(
@@ -402,7 +404,7 @@ def log_batches(
     rows: int = 65_536,
 ) -> Iterator[Log]:
     """Yield the log in a file or table as logs of at most `rows` rows, in bounded
-    memory. Arms with names need `arms`."""
+    memory. If arms have names, `arms` must be given."""
     return LogReader(columns or {}, arms, format, rows).batches(source)
 
 
@@ -458,8 +460,8 @@ def total_rows(reader: LogReader, sources: Sequence[object]) -> int | None:
 
 
 def _check_same_columns(logs: Sequence[Log], places: Sequence[_Place]) -> None:
-    """Raise if a source lacks a column that the first one has, or has an additional
-    one, because the column would be dropped."""
+    """Raise if the sources do not have the same columns, because columns that some of
+    them lack would be dropped."""
     first = places[0]
     names = set(logs[0].columns()) - set(MAY_LACK)
     for log, place in zip(logs, places, strict=True):

@@ -19,8 +19,8 @@ __all__ = ["decode_field", "is_list_of", "objects", "read_pieces", "write"]
 
 
 def objects(path: Path, rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield some objects of a file at a time, with the number of the first. Blank lines
-    do not count."""
+    """Yield the objects of a file in blocks of `rows`, each with the number of its
+    first object. Blank lines are skipped."""
     first = 0
     try:
         with path.open(encoding="utf-8") as file:
@@ -41,11 +41,11 @@ def is_list_of(values: object, kind: type) -> bool:
 
 
 def read_pieces(path: Path, layout: Layout) -> Iterator[Piece]:
-    """Read a file of JSON lines in pieces. null is NaN; if an arm has a name, its
-    number is in `index`.
+    """Read a file of JSON lines in pieces. null is read as NaN. If `arm` is a name,
+    `index` contains the arm's number.
 
     `arms` and `experts`, in the first row, name the arms and the experts. If every row
-    has `arms`, as decisions with arms of the call have, these are the offered names.
+    has `arms`, these are the names that were passed in the call (`offered`).
     """
     arms: Sequence[str] | None = None
     experts: Sequence[str] | None = None

@@ -1,5 +1,5 @@
-"""What a log knows about propensities and features of arms, and which methods this
-allows."""
+"""Kinds of logs: the propensities and features that a log contains, and the methods
+that they allow."""
 
 from typing import Literal, TypeAlias
 

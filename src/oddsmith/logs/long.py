@@ -31,8 +31,8 @@ _ROWS = 65_536
 
 
 class _Table(NamedTuple):
-    """The columns of a long table by name, and which of them contain our columns, the
-    keys of the context, the metrics and the features."""
+    """The columns of a long table by name, and the names of those that contain columns
+    of `Log`, keys of the context, metrics and features."""
 
     columns: Mapping[str, Sequence[Any]]
     found: Mapping[str, str]
@@ -41,7 +41,7 @@ class _Table(NamedTuple):
     features: Sequence[str]
 
     def column(self, name: str) -> Sequence[Any]:
-        """Return one of our columns."""
+        """Return the table's column for this column of `Log`."""
         return self.columns[self.found[name]]
 
 
@@ -61,8 +61,8 @@ def read_long(
     columns of `metric` (otherwise all that begin with "metric.") are amounts of the
     drawn arm. The columns of `context` (otherwise all that begin with "context."),
     `time`, `step`, `fingerprint`, `slate`, `slot`, `holdout`, `group` and `unit` have
-    the same value in all rows of a decision. The other columns are `features`, unless
-    these are given.
+    the same value in all rows of a decision. All other columns are features of the
+    arms, unless `features` names these columns.
 
     >>> import pyarrow
     >>> table = pyarrow.table(
@@ -145,7 +145,8 @@ def _match_columns(
     features: Sequence[str] | None,
     source: str,
 ) -> _Table:
-    """Find our columns and the features among the table's columns."""
+    """Find the columns of `Log`, the context, the metrics and the features among the
+    table's columns."""
     if not any(map(len, columns.values())):
         raise BadFile(f"{source} must have at least one row; got none")
     if "context" in names:

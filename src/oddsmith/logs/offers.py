@@ -1,5 +1,5 @@
-"""Check the offers in a log, the names and features of the arms of each row, and
-convert them to one form.
+"""Check the offers in a log (the names and features of each row's arms), and convert
+them to one form.
 
 Propensities and masks of rows with fewer arms than others are padded with 0 and False.
 """
@@ -65,7 +65,7 @@ def _names_column(rows: Collection[object]) -> list[tuple[str, ...]]:
 
 
 def _features_column(rows: Collection[object]) -> list[Features]:
-    """Return the features of each row by name, None if nothing is known."""
+    """Return the features of each row by name, or None for rows without features."""
     given = list(rows)  # keep all rows in memory, so that no id() is used twice
     known: dict[int, Features] = {}
     column: list[Features] = []
@@ -318,7 +318,7 @@ def _check_offered(names: Sequence[str], own: Mapping[str, Any], row: int) -> No
 
 
 def _width(features: Any) -> int | None:
-    """Return the number of features, or None for a dict."""
+    """Return the number of features, or None if they are a dict."""
     return None if isinstance(features, Mapping) else np.atleast_1d(features).size
 
 

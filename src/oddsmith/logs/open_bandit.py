@@ -28,8 +28,8 @@ def looks_like(present: Sequence[str]) -> bool:
 
 
 def columns(present: Sequence[str]) -> dict[str, str | Sequence[str]]:
-    """Return the format's names for our columns. The context consists of the position,
-    the user's features and affinities."""
+    """Return the format's names for the columns of `Log`. The context consists of the
+    position and of the user's features and affinities."""
     names: dict[str, str | Sequence[str]] = {}
     for name, theirs in _NAMES.items():
         found = [one for one in theirs if one in present]

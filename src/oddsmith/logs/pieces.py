@@ -1,5 +1,5 @@
-"""Pieces of a log file: rows from a reader that were not checked yet, and their
-conversion to a log."""
+"""Pieces of a log file: rows that a reader returned and that were not checked yet, and
+their conversion to a log."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -130,8 +130,8 @@ def log_of(
 def _one_order(
     what: str, given: Sequence[str] | None, own: Sequence[str] | None, source: str
 ) -> Sequence[str] | None:
-    """Return the given names, else those of the source. Raise an error if both are
-    known and differ."""
+    """Return the given names, or those of the source if none are given. Raise an error
+    if the two differ."""
     if given is None or own is None:
         return own if given is None else given
     if tuple(given) != tuple(own):
@@ -148,15 +148,16 @@ def column_list(theirs: str | Sequence[str]) -> list[str]:
 
 
 def names_in(piece: Piece) -> set[str]:
-    """Return the names of arms in a piece in which arms are not numbers."""
+    """Return the names of the arms in a piece, unless arms are numbers."""
     return {arm for arm in piece.columns["arm"] if isinstance(arm, str)}
 
 
 def found_columns(
     present: Sequence[str], layout: Layout, source: str
 ) -> dict[str, str | list[str]]:
-    """Find the file's column for each column of `Log`: by `columns`, by its own name,
-    or several columns named `name.suffix`."""
+    """Find the file's columns for each column of `Log`: the columns given in `columns`,
+    otherwise the column with the same name, otherwise the columns named
+    `name.suffix`."""
     for name in layout.columns:
         if name not in COLUMNS:
             raise InvalidInput(
@@ -194,12 +195,12 @@ def found_columns(
                     f"{source} must have one column {column!r}; it has {count}"
                 )
     if "metric" in layout.columns and found.get("metric", "metric") != "metric":
-        # a column of another name is one metric
+        # a single column with another name contains a single metric
         found["metric"] = column_list(found["metric"])
     slate_columns = found.keys() & {"slate", "slot"}
     if len(slate_columns) == 1 and not slate_columns & layout.columns.keys():
-        # ignore a lone `slate` or `slot`: our files have both or none, so here it means
-        # something else
+        # Ignore `slate` without `slot` and vice versa: logs have both or none, so such
+        # a column means something else.
         del found[slate_columns.pop()]
     if layout.only is None:
         return found
@@ -275,7 +276,8 @@ def _from_text(text: str, row: int) -> Any:
 def _beside(
     features: Collection[Any], names: Sequence[str] | None, row: int
 ) -> dict[str, Any]:
-    """Return features that are in the order of the names as a dict by name."""
+    """Return a list of features, which are in the order of the names, as a dict by
+    name."""
     if names is None:
         raise BrokenLog(
             "features",

@@ -1,5 +1,5 @@
-"""A progress bar on a terminal: the share done, the time taken and the time left.
-Without a terminal it prints nothing, or a line now and then."""
+"""A progress bar on a terminal: the share done, the elapsed time and the remaining
+time. Without a terminal it prints nothing, or a line at regular intervals."""
 
 import sys
 import time

@@ -219,8 +219,8 @@ def _check_unique(ids: npt.NDArray[np.object_]) -> None:
 
 
 def _widths(log: "Log", names: str, *columns: str) -> dict[str, int]:
-    """Return the number of entries according to the names and according to each
-    column."""
+    """Return the number of entries per row according to the names, and according to
+    each column."""
     widths = {}
     if getattr(log, names) is not None:
         widths[names] = len(getattr(log, names))

@@ -1,5 +1,5 @@
-"""Slates in a log: decisions that were made together, each for one slot. A decision
-without slots has no slate."""
+"""Slates in a log. The decisions of a slate were made together, each for one slot. A
+decision without slots has no slate."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,8 +39,8 @@ def slate_column(rows: Collection[object]) -> npt.NDArray[np.object_]:
 
 
 def slot_column(rows: Collection[object]) -> Collection[object]:
-    """Return the slot of each row, 0 without a slot. Whether these are whole numbers is
-    checked later."""
+    """Return the slot of each row, or 0 for a row without one. A later check ensures
+    that slots are whole numbers."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "iu":
         return rows
     return [0 if slot is None or slot != slot else slot for slot in rows]

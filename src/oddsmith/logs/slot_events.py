@@ -4,10 +4,10 @@
     0.2]}, …], "EventId": "…", "c": {shared features, "_multi": [features of each arm],
     "_slots": [{"_id": "top", "sj": [features]}, …]}}
 
-Actions count from 0 here; `_a` has the drawn one first and lists the remaining actions,
-so an action that an earlier slot took is not in it. The context of a row is the same as
-in a service with slots: the shared features, the slot's number as "slot", and the
-slot's own features.
+Actions are numbered from 0 in this format. `_a` lists the actions that earlier slots
+did not take, with the drawn action first. The context of a row is the same as in a
+service with slots: the shared features, the slot's number as "slot", and the slot's own
+features.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -51,8 +51,8 @@ class Log:
       decision without slots has the slate None and the slot 0.
     - An experiment with a control adds `control` (T, K), the propensities of the
       control, and `holdout` (T,), the share of the control in the draw. If units are
-      assigned, it adds the `unit` and the `group` that decided, "policy" or "control"
-      (None if one draw served both).
+      assigned to groups, it also adds the `unit` and the `group` ("policy" or
+      "control") that made the decision, or None if one draw served both.
     - `metric` (T, M) contains amounts of other metrics in their own units, NaN if there
       is no amount yet; `metrics` are their names.
 
@@ -134,8 +134,8 @@ class Log:
             object.__setattr__(self, "propensity", np.minimum(propensity, 1.0))
 
     def _share_names(self, names: tuple[str, ...] | None) -> None:
-        """Set `arms` to the names that all rows offered. If `arms` was given, it must
-        be the same names."""
+        """Set `arms` to the names that all rows offered. Raise if `arms` was given with
+        other names."""
         if self.arms not in (None, names):
             what = "differ from row to row"
             if names is not None:
@@ -317,8 +317,8 @@ class Log:
 
     @property
     def allows(self) -> tuple[Use, ...]:
-        """The uses that this log allows, of "learning", "models", "weights" and
-        "odds"."""
+        """The uses that this log allows, a subset of "learning", "models", "weights"
+        and "odds"."""
         by_features: Collection[Use] = USES
         if self.known_features == "drawn":
             by_features = OF_DRAWN_ROWS
@@ -351,8 +351,8 @@ class Log:
 
     @property
     def n_arms(self) -> int:
-        """The number of arms K, from the columns or the names (the largest number if
-        rows differ), else the largest arm plus one."""
+        """The number of arms K according to the columns or the names (the largest
+        number if rows differ), otherwise the largest arm plus one."""
         for column in (self.propensities, self.eligible):
             if column is not None:
                 return int(column.shape[1])
@@ -414,13 +414,14 @@ _NAMES = ("arms", "experts", "metrics")
 COLUMNS = tuple(field.name for field in fields(Log) if field.name not in _NAMES)
 # fields of a decision that a log stores under another name, or not at all
 _DECISIONS_OWN = ("index", "arms", "advisers")
-# columns that may be missing: then all arms were eligible, no expert failed, and there
-# are no features or no slates
+# columns that a log may lack. Without them all arms were eligible, every expert made a
+# prediction, and there are no features or slates.
 MAY_LACK = ("eligible", "log_weights", "features", "slate", "slot")
 
 
 def _numbers(rows: object, length: int) -> int | Bools | Ints:
-    """Return an int for a number, else an array of the numbers or of the mask."""
+    """Return a number as an int. Return a slice, a list of numbers or a mask as an
+    array."""
     array = np.asarray(rows)
     if array.dtype.kind == "b" and array.shape == (length,):
         return array

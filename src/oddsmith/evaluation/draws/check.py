@@ -1,5 +1,5 @@
-"""Test by betting whether arms follow the logged propensities: the wealth grows only if
-they do not."""
+"""Test by betting whether arms follow the logged propensities. The wealth of the bets
+is expected to grow only if they do not."""
 
 from collections.abc import Sequence
 from math import exp, log
@@ -25,9 +25,10 @@ _BLOCK = 256  # rows between two starts of new bets
 _PIECE = 4096  # rows per block in memory
 _FIRST = 0.75  # share of the money for bets that start at the first row
 _LARGEST = log(np.finfo(np.float64).max)
-# Report a learned mixture as the cause only if it leads by this log factor.
+# Report a learned mixture as the cause only if its log wealth exceeds that of every
+# other bet by this much.
 _AHEAD = log(1000)
-# Largest p-value per grade of evidence.
+# Largest p-value for each grade of evidence.
 _GRADES: dict[EvidenceGrade, float] = {"decisive": 0.0001, "strong": 0.01, "some": 1.0}
 _CLAIMS: dict[EvidenceGrade, str] = {
     "decisive": "Arms do not follow the logged odds",
@@ -44,7 +45,8 @@ _CAUTIONS: dict[EvidenceGrade, str] = {
 
 
 class _Winner(NamedTuple):
-    """The cause whose bets have won most, and its strength."""
+    """The cause whose bets have the most wealth, and the share of rows that it
+    affects."""
 
     cause: str
     strength: float
@@ -53,11 +55,12 @@ class _Winner(NamedTuple):
 class ServedReport(NamedTuple):
     """Result of the test after `n` rows.
 
-    `e_value` is the wealth of the bets after the last row (at most 1.8e308), and
-    `p_value` is min(1, 1 / its largest value so far, checked every 16 rows). `caught`
-    is p_value ≤ alpha, first after row `row`. `evidence` is "none" if not caught,
-    otherwise "some", "strong" (p ≤ 0.01) or "decisive" (p ≤ 0.0001). `suspect` is the
-    cause whose bets have won most, and `strength` the share of rows on which these bet.
+    `e_value` is the wealth of the bets after the last row (at most 1.8e308). `p_value`
+    is min(1, 1 / the largest wealth so far), checked every 16 rows. `caught` is true if
+    the p-value is at most alpha; `row` is the first row after which this was so.
+    `evidence` is "none" if not caught, otherwise "some", "strong" (p ≤ 0.01) or
+    "decisive" (p ≤ 0.0001). `suspect` is the cause whose bets have the most wealth, and
+    `strength` is the share of rows that this cause affects.
     """
 
     n: int
@@ -73,8 +76,8 @@ class ServedReport(NamedTuple):
 
     @property
     def caution(self) -> str:
-        """Return a warning about importance weights that matches the strength of the
-        evidence; empty without evidence."""
+        """Return a warning about importance weights, worded according to the strength
+        of the evidence, or "" without evidence."""
         return _CAUTIONS[self.evidence]
 
 
@@ -86,19 +89,20 @@ def served_as_logged(
 
     The hypothesis is that the arm a is drawn from the logged propensities p. Each bet
     is about one cause, that is, other propensities q from which a share ε of the arms
-    could be drawn. In every row its money is multiplied by the likelihood ratio
+    could be drawn. In every row the money on the bet is multiplied by the likelihood
+    ratio
 
         1 - ε + ε q(a) / p(a),
 
-    whose mean under the hypothesis is at most 1 for every q that is known before the
-    draw. If all propensities are logged, the causes are: an arm is forced or left out;
-    the k-th likeliest arm is forced; the previous arm, or an earlier random number, is
-    used again; small propensities or uniform exploration are not served; propensities
-    are sharper, flatter, older, or those of other arms than logged; and mixtures that
-    are learned from earlier rows. If only the drawn arm's propensity is logged, the
-    test uses the causes for which this is enough (docs/math, 6.4). Then `floor`, a
-    lower bound of the propensity of every eligible arm, adds the causes that arms or
-    exploration are left out.
+    which has a mean of at most 1 under the hypothesis, for every q that is known before
+    the draw. If all propensities are logged, the causes are: an arm is forced or left
+    out; the k-th likeliest arm is forced; the previous arm, or an earlier random
+    number, is used again; small propensities or uniform exploration are not served; the
+    propensities used are sharper or flatter than the logged ones, older, or those of
+    other arms; and mixtures that are learned from earlier rows. If only the drawn arm's
+    propensity is logged, the test uses only the causes that it can detect from this
+    propensity (docs/math, 6.4). In this case `floor`, a lower bound of the propensity
+    of every eligible arm, allows bets that an arm or the exploration is left out.
 
     The values of ε are 0.03, 0.1, 0.3 and 0.9. Most of the money is on bets that start
     at the first row, the rest on bets that start 256, 512, … rows later. The total
@@ -194,8 +198,8 @@ def _wealth(draws: Draws) -> tuple[Array, _Winner]:
         growth = np.hstack(columns)
         ends = range(looks_of_block, len(growth), looks_of_block)
         for looks in np.split(growth, ends):
-            # Later blocks get 1/(b (b + 1)) of the remaining money. These shares sum to
-            # 1, so some money is always left for later blocks.
+            # Block b ≥ 1 gets the share 1/(b (b + 1)) of the money that is not bet in
+            # the first block. The shares of all blocks sum to 1.
             money = _FIRST
             if block != 0:
                 money = (1 - _FIRST) / (block * (block + 1))
@@ -215,8 +219,8 @@ def _wealth(draws: Draws) -> tuple[Array, _Winner]:
 
 
 def _growth(factors: Array) -> Array:
-    """Return the log of the products of factors (rows, B) between two checks, with
-    shape (looks, B)."""
+    """Return the log growth (looks, B) of the B bets from one check to the next: the
+    log of the product of their factors (rows, B)."""
     looks = -(-len(factors) // _LOOK)
     whole = np.ones((looks * _LOOK, factors.shape[1]))
     whole[: len(factors)] = factors
@@ -225,11 +229,11 @@ def _growth(factors: Array) -> Array:
 
 
 def _winner(bets: Array, names: Sequence[str], *, learned: Sequence[str]) -> _Winner:
-    """Return the cause whose bets have won most (each strength of each name, then the
-    learned bets), and its strength.
+    """Return the cause whose bets have the most wealth, and its strength. `bets`
+    contains each strength of each name, followed by the learned bets.
 
-    A learned mixture contains the other bets, so it is named only if it has won a
-    thousand times as much.
+    A learned mixture contains the other bets, so it is returned only if its wealth is a
+    thousand times as large as theirs.
     """
     fixed = bets[: -len(learned)].reshape(len(_STRENGTHS), -1)
     mixtures = bets[-len(learned) :]

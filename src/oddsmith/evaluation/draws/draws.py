@@ -1,4 +1,4 @@
-"""The input of bets against logged propensities, and families of bets.
+"""Input of the bets that test logged propensities, and families of such bets.
 
 If all propensities p are logged, the bet that the arm is drawn from q gains q(a) / p(a)
 - 1. Its mean under p is at most 0 for every q that depends only on earlier rows and on
@@ -22,7 +22,7 @@ __all__ = ["BetFamily", "Draws", "equal_bets"]
 # Limit the payoff of a bet. A smaller payoff is still fair, and the product of sixteen
 # payoffs does not overflow.
 _MOST = 1e15
-# Maximum number of arms with their own bets, in calls with named arms.
+# Maximum number of arm names that have their own bets, if arms are passed in the call.
 _MOST_NAMES = 256
 _MOST_ODDS = 2**25  # maximum number of propensities in memory
 _SUM = 1e-6  # tolerance for sums of logged propensities
@@ -44,14 +44,14 @@ def equal_bets(names: Sequence[str], gains: Callable[[slice], Array]) -> BetFami
 
 
 class Draws:
-    """The drawn arms with their propensities, and the propensities of all arms if they
-    are logged or if there are only two arms.
+    """The drawn arms and their propensities. The propensities of all arms are included
+    if they are logged or if there are only two arms.
 
     `count` (T,) is the number of arms with positive propensity, as far as known before
-    the row. `stated` means that the log contains the number of arms; otherwise arm
+    the row. `stated` is true if the log contains the number of arms. Otherwise arm
     numbers may have gaps, and bets on an arm begin only after `first` (K,), the row in
-    which it first appears (T: none). `new` (T,) marks rows that are the first with
-    their arm.
+    which the arm first appears (T if it never does). `new` (T,) marks the first row of
+    each arm.
     """
 
     def __init__(self, given: Log, propensity: Array, floor: float) -> None:
@@ -88,8 +88,9 @@ class Draws:
             self._check_floor()
 
     def gain(self, rows: slice, q: Array) -> Array:
-        """Return q(a) / p(a) - 1 for propensities q (rows, K) of arms with p > 0,
-        scaled to sum to 1, or 0 if all q are 0."""
+        """Return the gain q(a) / p(a) - 1 of each row. The propensities q (rows, K) are
+        first set to 0 for arms with p = 0 and scaled to sum to 1; the gain is 0 if all
+        q are 0."""
         total = q.sum(axis=1)
         possible = total > 0
         drawn = drawn_entries(q, self.arm[rows])
@@ -98,8 +99,8 @@ class Draws:
         return np.where(possible, ratio - 1.0, 0.0)
 
     def previous(self) -> tuple[Ints, Bools]:
-        """Return the number that the previous row's arm has in this row, and whether
-        this row offers it."""
+        """Return, for each row, the number in this row of the arm that the previous row
+        drew, and whether the row offers this arm."""
         first = self.arm[:1]
         before = np.concatenate([first, self.arm[:-1]])
         has_arm = np.arange(len(self.arm)) > 0
@@ -158,11 +159,11 @@ class Draws:
 
 
 def _by_name(log: Log) -> tuple[Log, Sequence[tuple[str, ...]] | None]:
-    """Return the log with arms by name. If calls had too many names, use positions in
-    the offers, which are returned too.
+    """Return the log with one number per arm name, and the offers. If calls had too
+    many names, arms are numbered by their positions in the offers.
 
-    Bets by name treat the list of all names as known from the start, because the offers
-    do not depend on the draws.
+    Bets may treat all names as known from the first row, because the offers do not
+    depend on the draws.
     """
     names = names_of(log)
     size = len(names) * len(log)

@@ -12,11 +12,12 @@ from oddsmith.logs.rules import drawn_entries
 __all__ = ["bets_on_all_odds", "bets_on_drawn_odds", "steps"]
 
 _DRAWN_CUTS = (0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4999)
-# No integers: rounding to a multiple with an integer step could return v itself.
+# Parameters c of `steps`. They are not integers, because rounding with an integer c
+# could return v itself.
 _STEPS = (1.5, 1.99, 2.5, 2.99, 3.5, 3.99, 4.99, 7.99, 15.99)
 _SUM_ROUNDING = 1e-9  # tolerance for sums of propensities above 1
-# Treat a smaller remainder above the floors as rounding. Dividing by this larger number
-# keeps the bet fair.
+# Smallest probability above the floors by which bets divide. A smaller one is probably
+# a rounding error, and dividing by a larger number keeps the bet fair.
 _LEAST_REST = 1e-3
 
 _RANKS = (
@@ -86,7 +87,7 @@ def _forced_arms(draws: Draws) -> BetFamily:
 
 
 def _repeated_arms(draws: Draws) -> BetFamily:
-    """Bet on the previous row's arm if this row can draw it, or if that is unknown."""
+    """Bet on the previous row's arm, unless this row is known not to offer it."""
     before, possible = draws.previous()
     if draws.odds is not None:
         possible &= drawn_entries(draws.odds, before) > 0
@@ -123,9 +124,10 @@ def _dual_feasible(draws: Draws) -> BetFamily:
     """Bet with functions h of the propensities such that Σ h(v_a) ≤ 1 whenever Σ v_a ≤
     1, for v = (p - floor) / (1 - K floor); and on uniform propensities.
 
-    h is v (with a floor, this means that only the floor is missing), v cut at both ends
-    (0 below a number c, 1 above 1 - c, because an arm above 1 - c leaves no room for
-    others above c), or steps, which are large just above 1/2, 1/3, ….
+    h is one of three functions: v itself, which with a floor is the bet that only the
+    floor is missing; v cut at both ends, that is, 0 below a number c and 1 above 1 - c,
+    because an arm above 1 - c excludes other arms above c; or `steps`, which are large
+    just above 1/2, 1/3, ….
     """
     above = ""
     if draws.floor:
@@ -144,8 +146,8 @@ def _dual_feasible(draws: Draws) -> BetFamily:
         count = draws.count[rows]
         rest = np.maximum(1.0 - count * draws.floor, _LEAST_REST)
         v = ((p - draws.floor) / rest).clip(0.0, 1.0)
-        # Betting by p changes nothing; do so in the first row, when no past arm is
-        # known.
+        # A bet with q = p neither wins nor loses. Use it in the first row, when no past
+        # arm is known.
         unknown = np.where(count > 0, 0.0, p)
         is_known = draws.stated | ~draws.new[rows]
         uniform = 1.0 / np.maximum(count, 1)
@@ -189,8 +191,8 @@ def _arms_below_floor(draws: Draws) -> BetFamily:
 
 
 def _arm_shares(draws: Draws) -> Array:
-    """Return equal shares per arm, or, if the log lacks the number of arms, shares that
-    sum to 1 over all positive integers."""
+    """Return the share of the money for each arm. Shares are equal if the log contains
+    the number of arms; otherwise they sum to 1 over all positive integers."""
     if draws.stated:
         return np.full(draws.n_arms, 1 / draws.n_arms)
     numbers = np.arange(draws.n_arms)
@@ -240,8 +242,8 @@ def _powers(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _cuts(draws: Draws, odds: Array) -> BetFamily:
-    """Bet on propensities without uniform exploration (the smallest propensity of any
-    arm so far), and on those without arms below a cut."""
+    """Bet on propensities without uniform exploration, which is estimated by the
+    smallest propensity so far, and on propensities without the arms below a cut."""
     names = ["uniform exploration were logged but not served"]
     names += [f"arms with odds below {cut:g} were not served" for cut in _CUTS]
     able = odds > 0 if draws.eligible is None else draws.eligible
@@ -308,8 +310,8 @@ def _old_odds(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _other_columns(draws: Draws, odds: Array) -> BetFamily:
-    """Bet that the columns of propensities are shifted by one arm, either way, or
-    reversed."""
+    """Bet that the columns of propensities are reversed, or shifted by one arm in
+    either direction."""
 
     def gains(rows: slice) -> Array:
         p = odds[rows]
@@ -327,9 +329,9 @@ def _other_columns(draws: Draws, odds: Array) -> BetFamily:
 
 
 def _old_numbers(draws: Draws, odds: Array) -> BetFamily:
-    """Bet that the random number of an earlier row was used again. That number lies in
-    its arm's part of [0, 1); the gain is the overlap of this part with the current
-    arm's part."""
+    """Bet that the random number of an earlier row was used again. The earlier number
+    lies in the part of [0, 1) that belongs to the earlier arm; the bet wins by the
+    overlap of this part with that of the current arm."""
     high = drawn_entries(np.cumsum(odds, axis=1), draws.arm)
     low = high - draws.propensity
     row_numbers = np.arange(len(odds))

@@ -1,8 +1,9 @@
 """Bets that learn from earlier rows: mixtures of fair bets, weighted by their wealth.
 
-Each is q = Σ_j w_j q_j with weights from the rows before a block, so it is as fair as
-its parts. Weights follow one step of expectation maximisation per block: w_j is
-proportional to its initial value plus Σ w_j q_j(a) / q(a) over past rows.
+Each mixture is q = Σ_j w_j q_j. Its weights depend only on the rows before a block, so
+the mixture is as fair as its parts. Weights follow one step of expectation maximisation
+per block: w_j is proportional to its initial value plus Σ w_j q_j(a) / q(a) over past
+rows.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ _MOST_ARMS = 40
 
 
 class LearnedBet(Protocol):
-    """A bet that learns. Call `factors` in the order of rows."""
+    """A bet that learns from earlier rows, so `factors` must be called in the order of
+    rows."""
 
     name: str
 
@@ -35,8 +37,8 @@ class LearnedBet(Protocol):
 
 
 def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:
-    """Return the learning bets that these draws allow. `shares` (B,), at most 1, are
-    the shares of the other bets."""
+    """Return the learning bets that these draws allow. `shares` (B,) are the shares of
+    the money on the bets that do not learn; their sum is at most 1."""
     bets: list[LearnedBet] = [Portfolio(shares)]
     if draws.odds is not None:
         bets.append(RandomNumbers(draws, draws.odds))
@@ -46,11 +48,11 @@ def learned_bets(draws: Draws, shares: Array) -> list[LearnedBet]:
 
 
 class Portfolio:
-    """A mixture of all bets that do not learn, half of it cash at first, which detects
-    several simultaneous causes.
+    """A mixture of all bets that do not learn, with half of the initial money not bet.
+    It detects several simultaneous causes.
 
-    Missing shares (of arms that never appeared) are lost, because they were bet on
-    these arms.
+    The shares of arms that never appeared are lost, because they were bet on these
+    arms.
     """
 
     name = "several causes were at work"
@@ -104,8 +106,8 @@ class RandomNumbers:
 
 
 class Relabelling:
-    """A table of the probability that arm b is served if arm j was drawn. It detects
-    arms that are swapped, left out or replaced."""
+    """A learned table of the probabilities that arm b is served if arm j was drawn. It
+    detects arms that are swapped, left out or replaced."""
 
     name = "arms were mixed up"
 
@@ -141,7 +143,7 @@ def _blocks(start: int, stop: int) -> Iterator[slice]:
 
 
 def _inverse(values: Array) -> Array:
-    """Return 1 / values, and 0 for a value of 0, because such an arm gives no
-    information."""
+    """Return 1 / values, and 0 where a value is 0, because an arm with this value gives
+    no information."""
     zeros = np.zeros_like(values)
     return np.divide(1.0, values, out=zeros, where=values > 0)

@@ -1,11 +1,11 @@
 """Served-as-logged test whose bets do not depend on the order of rows, so that the
 service can update it incrementally.
 
-This is a test by betting (`check` has a similar one with more alternatives, but it
-needs the rows in order). Each bet is about one cause, that is, one way in which the arm
-could be drawn from propensities q other than the logged p; q depends only on p. In
-every row the bet stakes a share ε of its money, which is multiplied by 1 - ε + ε
-q(a)/p(a). This factor has a mean of at most 1 if arms follow p. So the money is a test
+This is a test by betting. The test in `check` covers more causes, but needs the rows in
+order. Each bet is about one cause, that is, one way in which the arm could be drawn
+from propensities q other than the logged p; q depends only on p. In every row a bet
+stakes a share ε of its money, so that the money is multiplied by 1 - ε + ε q(a)/p(a).
+This factor has a mean of at most 1 if arms follow p. So the money is a test
 supermartingale, and the probability that it ever exceeds 1/α is at most α. Products of
 factors do not depend on the order of rows.
 
@@ -35,7 +35,7 @@ from oddsmith.logs.table import Log
 __all__ = ["ALARM", "Standing", "StandingBets", "standing_bets"]
 
 _STRENGTHS: Array = np.array([0.03, 0.1, 0.3, 0.9])
-# Initial share of the money per strength.
+# Logarithms of the initial shares of the money, one for each strength ε.
 _SHARES: Array = np.log([0.15, 0.35, 0.2, 0.3])
 _CUTS = (0.03, 0.1)
 _CAUSES = (
@@ -65,8 +65,9 @@ class Standing(NamedTuple):
     """Result of the bets: current money (at most 1.8e308), the p-value, and the cause
     that has won most.
 
-    The p-value is that of the current window, or of the last one if it raised an alarm,
-    over all windows. An alarm ends `clears_in` rows from now if nothing new wins.
+    The p-value is that of the current window, or that of the last window if it raised
+    an alarm, corrected for the number of windows. An alarm ends after `clears_in` more
+    rows unless the bets win again.
     """
 
     n: int
@@ -92,14 +93,15 @@ class StandingBets:
     """The money of all bets. `growth` contains its logarithms as integers, with shape
     (bets, strengths); there are bets for causes, forced arms and arms not served.
 
-    `shares` are the shares of the money for each named arm, from the time at which it
-    was named. `cash` is the money for arms that have no name yet, or no name any more.
-    Up to 16 rows wait and are then added together. Arrays are never modified in place.
+    `shares` are the shares of the money that are bet on each arm from the time at which
+    it was named. `cash` is the money that is not bet, because it is reserved for arms
+    that are not named yet or no longer named. Up to 16 rows are collected and then
+    added together. Arrays are never modified in place.
 
-    `growth`, `cash` and `peak` are those of the current window. `window` is its number,
-    starting at 1, `length` its number of rows, and `rows` the number of rows so far. If
-    the last window raised an alarm, `alarm` is the logarithm of its evidence (otherwise
-    0), and `suspect` is the cause.
+    `growth`, `cash` and `peak` refer to the current window. `window` is the number of
+    this window, starting at 1, `length` is its number of rows when it is complete, and
+    `rows` is its number of rows so far. If the last window raised an alarm, `alarm` is
+    the logarithm of its evidence and `suspect` the cause; otherwise `alarm` is 0.
     """
 
     n: int = 0
@@ -136,8 +138,8 @@ class StandingBets:
         known = self.shares
         n_known = len(known)
         money = np.exp(self._log_money()).sum(axis=1)
-        # Positions of the bets that an arm is forced. Those for "not served" follow
-        # n_known later.
+        # Positions of the bets that an arm is forced. The bet that the same arm is not
+        # served is n_known positions later.
         places = {}
         for i, arm in enumerate(known):
             places[arm] = len(_CAUSES) + i
@@ -192,8 +194,8 @@ class StandingBets:
             self._end_window()
 
     def _end_window(self) -> None:
-        """Start the next window if the current one is complete; an alarm shortens
-        it."""
+        """Start the next window if the current one is complete. After an alarm, a
+        window may have fewer rows."""
         is_alarm = self._evidence(self.peak) >= -log(ALARM)
         if is_alarm:
             self.length = min(self.length, self.rows + _SHORTEST)
@@ -219,7 +221,8 @@ class StandingBets:
         return double
 
     def _evidence(self, log_money: float) -> float:
-        """Return the log evidence over all windows."""
+        """Return the log evidence of this amount of money, corrected for the number of
+        windows."""
         windows = self.window * (self.window + 1.0)
         return log_money - log(windows)
 
@@ -269,7 +272,7 @@ class StandingBets:
         return Standing(self.n, e_value, p_value, suspect, strength, clears_in)
 
     def _leader(self) -> tuple[str, float]:
-        """Return the cause whose bets have won most in this window, and its
+        """Return the cause whose bets have the most money in this window, and its
         strength."""
         logs = self.current()._log_money()
         best = int(logs.argmax())
@@ -289,8 +292,8 @@ class StandingBets:
 
 
 def standing_bets(log: Log) -> Standing:
-    """Return the result of the bets for a log with the propensities of all arms. All
-    arms are named from the start.
+    """Return the result of the bets for a log with the propensities of all arms. Bets
+    on all arms begin at the first row.
 
     >>> rng = np.random.default_rng(0)
     >>> arm, odds = rng.integers(4, size=1000), np.full((1000, 4), 0.25)

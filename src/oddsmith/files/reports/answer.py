@@ -20,10 +20,10 @@ class Span(NamedTuple):
 
 
 def digits(span: Span) -> int:
-    """Return the decimals of an interval: two digits of its half width, and enough that
-    no end other than 0 is printed as 0.
+    """Return the number of decimals for an interval: two significant digits of its half
+    width, but enough that no end other than 0 is printed as 0.
 
-    If one end is far away, the distance of the near end decides.
+    If one end is far away, the distance of the near end is used as the half width.
 
     >>> (
     ...     digits(Span(0.028, 0.018, 0.038)),
@@ -36,7 +36,7 @@ def digits(span: Span) -> int:
     """
     reach = (span.high - span.low) / 2
     near = min(span.value - span.low, span.high - span.value)
-    # A smaller distance is rounding.
+    # A still smaller distance is a rounding error.
     if reach / _FAR**3 < near < reach / _FAR:
         reach = near
     places = max(0, 1 - floor(log10(reach))) if reach > 0 else 4
@@ -47,7 +47,8 @@ def digits(span: Span) -> int:
 
 
 def interval(span: Span) -> str:
-    """Return the ends of an interval with the digits that a reader needs.
+    """Return the ends of an interval as text, with the number of decimals from
+    `digits`.
 
     >>> interval(Span(0.028, 0.0181, 0.0379))
     '[0.0181, 0.0379]'

@@ -32,8 +32,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows of text. On a page, "yes" and "no" are coloured; printed, it is
-    a table for a terminal.
+    """A table with headers and rows of text. On a page, "yes" and "no" are coloured.
+    `print` shows the table in a terminal.
 
     >>> print(Table(("who", "regret"), (("one", "7.5"), ("another", "12.0"))))
     who      regret
@@ -57,8 +57,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, then paragraphs, figures, tables, and preformatted text. Details are
-    folded."""
+    """A section of a page: a heading, paragraphs, figures, tables, and preformatted
+    text. Details are collapsed."""
 
     title: str
     text: str = ""

@@ -147,8 +147,7 @@ def band(
 ) -> None:
     """Draw a curve with its band of two standard errors, in the i-th colour, dash and
     marker."""
-    # From the ninth line on, change dashes and markers too, so that no two lines look
-    # the same.
+    # There are eight colours, so from the ninth line on change dashes and markers, too.
     shift = i // len(COLOURS)
     colour = COLOURS[i % len(COLOURS)]
     dashes = DASHES[(i + shift) % len(DASHES)]
@@ -170,8 +169,9 @@ def band(
 
 
 def plain(label: str, most: int = 56) -> str:
-    """Return a label for matplotlib: dollars do not start a formula, an underscore does
-    not hide it, and a long one is shortened in the middle.
+    """Return a label for matplotlib that is shown as it is. Dollar signs do not start a
+    formula, a leading underscore does not hide the label, and long labels are shortened
+    in the middle.
 
     >>> plain("_$a$"), plain("a name without end", 11)
     (' _\\\\$a\\\\$', 'a nam…t end')

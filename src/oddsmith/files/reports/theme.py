@@ -1,8 +1,9 @@
 """Colours and fonts of pages and reports in both themes, defined only here.
 
-The service's page has the same in its style sheet, and a test holds the two together.
-The eight colours of lines are Okabe and Ito's, darker on light ground and lighter on
-dark: 3:1 against their ground at least, words 4.5:1.
+The style sheet of the dashboard has the same values, and a test compares the two. The
+eight colours of lines are those of Okabe and Ito, darker on a light background and
+lighter on a dark one. The contrast with the background is at least 3:1 for lines and
+4.5:1 for text.
 """
 
 __all__ = [
@@ -54,11 +55,11 @@ _DRAWN = ("ink", "soft", "edge", "rule", "sheet", *(f"c{i}" for i in range(1, 9)
 
 
 def variables() -> str:
-    """CSS: colours and type as variables, and rules that give them to the shapes of
-    figures.
+    """Return CSS with colours and fonts as variables, and with rules that apply them to
+    the shapes of figures.
 
-    The dark theme is for dark screens only: paper is light. Figures have the light
-    colours as attributes.
+    The dark theme applies only on screens, because paper is white. Figures have the
+    light colours as attributes.
     """
     light = ";".join(f"--{name}:{colour}" for name, (colour, _) in THEMES.items())
     dark = ";".join(f"--{name}:{colour}" for name, (_, colour) in THEMES.items())
