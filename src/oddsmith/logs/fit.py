@@ -354,8 +354,8 @@ def _fit(state: State, counts: "_Counts") -> Fit:
 
 
 def _row_groups(source: object, reader: LogReader) -> list[_Part]:
-    """Return the numbers of the row groups of a source that can be read independently,
-    or of all of it at once."""
+    """Return the parts of a source that can be read independently: a log in pieces, a
+    Parquet file by row group, and any other source as a single part."""
     if isinstance(source, Log):
         return [(part, None) for part in source.split(reader.rows)]
     if not isinstance(source, str | Path) or not Path(source).is_file():
