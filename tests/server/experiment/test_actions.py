@@ -1,6 +1,7 @@
 """Actions of operators on both stores: what is in force, refusals, restarts, backups,
 two operators at once, and the log that proves it."""
 
+import asyncio
 import json
 import threading
 from collections import Counter
@@ -19,6 +20,8 @@ from oddsmith.files.policy import read_policy
 from oddsmith.server.audit import verify
 from oddsmith.server.audit.log_export import export
 from oddsmith.server.experiment.operator import KILL
+from oddsmith.server.http.routes.turns import Turns
+from oddsmith.server.operations.requests import Request
 from oddsmith.server.store import open_reader
 from oddsmith.server.store.backup import back_up, restore_backup
 from server.served import Here, here, place, wait
@@ -29,6 +32,7 @@ CONTROL = 'policy.share = 0.05\ncontrol = "arm:politics"\n'
 HOLDOUT = (
     '[experts.lines]\nkind = "linear"\nfile = "lines.npz"\n[holdout]\nshare = 0.2\n'
 )
+AUTO = 'arms = ["a", "b", "c"]\nseed = 5\npolicy.kind = "auto"\n[service]\n'
 Make = Callable[..., Path]
 
 
@@ -323,6 +327,53 @@ def test_sticky_units_follow_a_pause(tmp_path: Path) -> None:
         assert served.decide(unit="u")["arm"] == first
         act(served, "pause_arm", arm=first)
         assert served.decide(unit="u")["arm"] != first
+    check(path)
+
+
+def test_an_action_between_two_slots_is_for_the_whole_slate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "news.toml"
+    path.write_text(AUTO)
+    with here(path) as served:
+        act(served, "set", caps=0.9)
+        operator = served.experiment("news").operator
+        caps = [{"a": 0.1}]
+
+        async def give(_: Turns) -> None:
+            if caps:
+                fields = {"caps": caps.pop()}
+                await operator.act(Request.of("set", fields, reason="a test"))
+
+        monkeypatch.setattr(Turns, "give", give)
+        answer = served.post("decide", {"context": {"age": 30}, "slots": 2})
+        assert answer["slots"][0]["odds"]["a"] <= 0.1
+    check(path)
+
+
+def test_an_action_while_the_state_learns_is_for_decisions_that_wait(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "news.toml"
+    path.write_text(AUTO)
+    with here(path) as served:
+        experiment = served.experiment("news")
+        assert experiment.follower.now.in_place
+        act(served, "set", caps=0.9)
+
+        async def act_before_the_decision() -> Any:
+            decide = {"id": "v1", "context": {"age": 30}}
+            async with experiment.follower.learning:
+                call = served.client.post("/v1/decide", json=decide)
+                waiting = asyncio.create_task(call)
+                await asyncio.sleep(0.2)
+                fields = {"caps": {"b": 0.1}}
+                request = Request.of("set", fields, reason="a test")
+                await experiment.operator.act(request)
+            return (await waiting).json()
+
+        answer = served.portal.call(act_before_the_decision)
+        assert answer["odds"]["b"] <= 0.1
     check(path)
 
 

@@ -135,10 +135,10 @@ async def make(
         arms = now.arms
         async with experiment.follower.learning:
             now = experiment.now
-            is_current = now.arms is arms
+            is_current = now.arms is arms and operator.controls.position == action
             if is_current:
                 odds, votes = await _odds(experiment, now, call, step)
-        if not is_current:  # another replica has added arms in the meantime
+        if not is_current:  # arms were added, or an operator acted, in the meantime
             return await make(experiment, message, id, sender)
     else:
         odds, votes = await _odds(experiment, now, call, step)

@@ -73,7 +73,7 @@ async def decide_slate(
     if experiment.follower.now.in_place:
         lock = experiment.follower.learning
     async with lock:  # all slots use the same state
-        new = await _fill(experiment, message, slate, slots, sender)
+        new = await _fill_once(experiment, message, slate, slots, sender)
     receipts = await experiment.writer.append([one.event for one in new.decisions])
     if receipts[0].refused is not None:
         raise receipts[0].refused
@@ -199,6 +199,23 @@ def _checked_slots(experiment: Experiment, message: Decide) -> Sequence[SlotEntr
         slots_of([Slot(slot.name) for slot in message.slots])
         return message.slots
     return [SlotEntry(name=slot.name) for slot in slots_of(message.slots)]
+
+
+async def _fill_once(
+    experiment: Experiment,
+    message: Decide,
+    slate: str,
+    slots: Sequence[SlotEntry],
+    sender: str,
+) -> _NewSlate:
+    """Decide all slots with the same actions of operators, too. If one is read in the
+    meantime, decide them again."""
+    operator = experiment.operator
+    while True:
+        action = operator.controls.position
+        new = await _fill(experiment, message, slate, slots, sender)
+        if all(one.event.action == action for one in new.decisions):
+            return new
 
 
 async def _fill(
