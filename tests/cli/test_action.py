@@ -1,6 +1,7 @@
 """`oddsmith action`: through a service, into a file, and into a database."""
 
 import json
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ def test_into_a_database_beside_a_replica(
             listed = replica.client.get("/v1/actions").json()
             if listed["in_force"]["state"] == "killed":
                 break
+            time.sleep(0.1)
         assert listed["in_force"]["state"] == "killed"
 
 

@@ -31,6 +31,8 @@ _ACTIONS = (
     "finish",
 )
 _TRIES = 20
+# longer than for other calls: the first change of bounds may compile them
+_TIMEOUT_S = 60.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -139,7 +141,10 @@ def _bounds(name: str, words: list[str]) -> float | dict[str, float] | None:
 def _ask_service(asked: argparse.Namespace, fields: Mapping[str, Any]) -> Any:
     from oddsmith.client.clients import Client
 
-    with Client(asked.place, key=asked.key, experiment=asked.experiment) as client:
+    client = Client(
+        asked.place, key=asked.key, experiment=asked.experiment, timeout=_TIMEOUT_S
+    )
+    with client:
         done = client.act(
             asked.action, fields, reason=asked.reason, request_id=asked.request_id
         )

@@ -238,8 +238,8 @@ def test_experts_that_join_before_and_after_know_all_arms(tmp_path: Path) -> Non
     with pytest.raises(
         od.BadFile,
         match=(
-            r"arms \['c'\] cannot be added to a log that has begun: experts must be "
-            r"able"
+            r"arms \['c'\] cannot be added to a log that has begun: experts must "
+            r"support additional arms"
         ),
     ):
         open_experiments([site(other, "abc", rest)])

@@ -130,7 +130,7 @@ def test_arms_of_the_call_are_described_with_their_limits(tmp_path: Path) -> Non
         in document["paths"]["/v1/decide"]["post"]["responses"]["409"]["description"]
     )
     assert "at most 100,000" in schemas["DecideBatch"]["description"]
-    assert "up to 100 arms" in schemas["DecideEntry"]["description"]
+    assert "at most 100 arms" in schemas["DecideEntry"]["description"]
 
 
 def test_the_examples_of_the_document_are_answered(tmp_path: Path) -> None:
