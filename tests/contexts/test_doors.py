@@ -121,7 +121,9 @@ def test_contexts_of_numbers(door: str, form: str) -> None:
     named = form in ("pandas", "polars") and door in ("auto", "refitted")
     check_cell(make, *_both(form, NUMBERS, named), None)
     check_cell(
-        make, *_both(form, gap, named), None if takes_nan else "column 1 contains others: .*Schema"
+        make,
+        *_both(form, gap, named),
+        None if takes_nan else "column 1 contains others: .*Schema",
     )
     if door in ("functions of arrays", "auto", "refitted", "models"):
         return
