@@ -160,7 +160,9 @@ def test_save_and_load(make: Make, tmp_path: Path) -> None:
     with pytest.warns(od.errors.NoVersion):
         one.save(tmp_path / "agent.npz")
     first = make(models("low", "high"))
-    with pytest.raises(od.InvalidInput, match="experts must have 'new', which joined"):
+    with pytest.raises(
+        od.InvalidInput, match="experts must have 'new', which was added"
+    ):
         od.Agent.load(tmp_path / "agent.npz", first)
     loaded = od.Agent.load(tmp_path / "agent.npz", first, experts={"new": Says("new")})
     again = od.Agent.load(tmp_path / "agent.npz", one.policy)
@@ -195,7 +197,7 @@ def test_functions_banks_and_learners_join(make: Make) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: one.add_expert("low", Says("low")), "must not be there yet"),
+        (lambda one: one.add_expert("low", Says("low")), "must not be active yet"),
         (lambda one: one.add_expert("x"), "got NoneType"),
         (lambda one: one.add_expert("x", models("new")), "alone in its bank"),
         (lambda one: one.add_expert("x", Says("new"), share=1.0), r"share must be in"),

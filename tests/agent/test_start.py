@@ -43,7 +43,7 @@ def test_every_form_of_start_is_the_fitted_state(tmp_path: Path) -> None:
 
 def test_start_is_checked(tmp_path: Path) -> None:
     policy = _policy()
-    with pytest.raises(InvalidInput, match="give one of them"):
+    with pytest.raises(InvalidInput, match="must not both be given"):
         od.Agent(policy, seed=1, start=policy.init(), state=policy.init())
     with pytest.raises(InvalidInput, match=r"od\.read_log"):
         od.Agent(policy, seed=1, start="june.csv")

@@ -92,7 +92,7 @@ class Trial:
             )
         if unit is not None and not has_units:
             raise InvalidInput(
-                f"unit must be left out if no holdout is by unit; got {unit!r:.60}"
+                f"unit must be left out unless the holdout is by unit; got {unit!r:.60}"
             )
         if run is None:
             return None

@@ -287,7 +287,10 @@ def gamma_zero_bound(
 
 def anytime_bound(loss: AnyLoss, *, n_arms: int, steps: float, prior: float) -> Bound:
     """Return the bound with γ_t = min(1, a t^{-1/3}), for every T at once (docs/math
-    3.8). `terms` are the parts of the sum, `gamma` is a."""
+    3.8).
+
+    In the result, `terms` are the parts of the sum, and `gamma` is the constant a.
+    """
     check_problem(n_arms, steps)
     eta, c = tight_coefficient(loss)
     log_prior = log_inverse(prior)

@@ -42,8 +42,11 @@ member of the class."""
 
 
 class _Kind(NamedTuple):
-    """The coefficient, the mean excess loss of a neighbour at distance ε (divided by
-    ε²), and the meaning of the distance."""
+    """A kind of class.
+
+    `coefficient` gives the coefficient of the bound. `error` is the mean excess loss of
+    a neighbour at distance ε, divided by ε². `distance` says what the distance means.
+    """
 
     coefficient: Coefficient
     error: float

@@ -80,7 +80,7 @@ def test_who_has_lost_all_weight_is_not_retired_and_can_retire(tmp_path: Path) -
         ]
         assert found["retired"] == []
         refused = served.post("experts", joins(lost, "in"), status=409)
-        assert "must not be there yet, or retire first" in refused["error"]
+        assert "must not be active yet" in refused["error"]
         served.post("experts", {"expert": lost, "change": "retired", "key": "out"})
         assert served.get("/v1/posterior")["retired"] == [lost]
         served.post("experts", joins(lost, "in"))

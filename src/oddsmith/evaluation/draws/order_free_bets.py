@@ -138,8 +138,8 @@ class StandingBets:
         known = self.shares
         n_known = len(known)
         money = np.exp(self._log_money()).sum(axis=1)
-        # Positions of the bets that an arm is forced. The bet that the same arm is not
-        # served is n_known positions later.
+        # For each arm, the position of the bet on "this arm is forced". The bet on
+        # "this arm is not served" is n_known positions later.
         places = {}
         for i, arm in enumerate(known):
             places[arm] = len(_CAUSES) + i

@@ -47,8 +47,9 @@ _FAINT = 0.01  # ignore the predictions of ridges with less weight; all of them 
 class Regressions(NamedTuple):
     """Regressions of rewards and of a constant 1, for each ridge and arm.
 
-    `weights` (…, J, K, 2, D), `covariance` (…, J, K, P) packed and in units of the
-    noise, `evidence` (…, J, 3), and `sums` (…, 2), Σ r and the number of rewards.
+    The arrays are `weights` (…, J, K, 2, D); `covariance` (…, J, K, P), which is packed
+    and in units of the noise; `evidence` (…, J, 3), the record of each ridge's
+    predictions; and `sums` (…, 2), which are Σ r and the number of rewards.
     """
 
     weights: Array

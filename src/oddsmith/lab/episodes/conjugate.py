@@ -217,7 +217,7 @@ class TabularPosteriorSampling(EpisodicPolicy):
         return self._begin(counts, state.learnt, state.episodes + 1)
 
     def _count_move(self, state: CountState, place: Ints) -> Array:
-        """Return the counts with the transition from the last state to `place`."""
+        """Return the counts after a transition from the last state to `place`."""
         moves = state.moves.copy()
         cell = (*np.indices(place.shape), state.place, state.action, place)
         moves[cell] += 1

@@ -196,8 +196,8 @@ async def _check_change(experiment: Experiment, message: m.RosterChange) -> None
         return
     if expert in active:
         raise Conflict(
-            f"expert must not be there yet, or retire first; got {expert!r}, which is "
-            "there"
+            f"expert must not be active yet; got {expert!r}, which is active: choose "
+            "another name, or retire it first"
         )
     if expert not in known_experts:
         await asyncio.to_thread(experiment.setup.reread)

@@ -306,7 +306,8 @@ async def _new_answers(
 async def _first_answers(
     experiment: Experiment, slate: str, new: _NewSlate, *, with_odds: bool | None
 ) -> list[DecisionAnswer]:
-    """Return the first answers of a repeated slate, if it still has the same slots."""
+    """Return the original answers if this slate was requested before; it must still
+    have the same slots."""
     lines = await asyncio.to_thread(experiment.store.of_slate, slate)
     kept_ids = [line.id for line in lines]
     new_ids = [one.event.id for one in new.decisions]
