@@ -56,7 +56,7 @@ def test_rules_bar_arms_and_the_log_says_so(tmp_path: Path) -> None:
         assert "tech (rule 1)" in refused["error"]
         slate = served.post("decide", {"context": {"age": 3}, "slots": 2})
         assert {slot["arm"] for slot in slate["slots"]} == {"sports", "politics"}
-        assert "at most" in str(
+        assert "must not outnumber" in str(
             served.post("decide", {"context": {"age": 3}, "slots": 3}, 422)
         )
     with closing(open_reader(str(path.with_suffix(".sqlite")))) as store:

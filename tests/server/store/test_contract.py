@@ -338,7 +338,7 @@ def test_where_late_rewards_count_is_chosen_when_a_store_is_made(opened: Open) -
     with pytest.raises(
         od.BadFile,
         match=(
-            r"was made with late_reward = 'rewrites', .*; got late_reward = 'arrives'"
+            r"was made with late_reward = 'rewrites'.*; got late_reward = 'arrives'"
         ),
     ):
         opened(judge, "first", "arrives")
