@@ -4,13 +4,15 @@ import json
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from oddsmith.cli import action
 from oddsmith.cli.main import main
 from oddsmith.server.http.keys import create
 from oddsmith.server.store import open_reader
+from oddsmith.server.store.events import ActionName
 from server.served import here, place, process
 from server.store.postgres_server import Server
 
@@ -83,6 +85,11 @@ def test_into_a_database_beside_a_replica(
                 break
             time.sleep(0.1)
         assert listed["in_force"]["state"] == "killed"
+
+
+def test_every_action_is_a_choice() -> None:
+    """The parser has a list of its own, so that it loads no store."""
+    assert get_args(ActionName) == action._ACTIONS
 
 
 def test_the_reason_is_required(capsys: Any) -> None:

@@ -45,7 +45,8 @@ class _Kind(NamedTuple):
     """A kind of class.
 
     `coefficient` gives the coefficient of the bound. `error` is the mean excess loss of
-    a neighbour at distance ε, divided by ε². `distance` says what the distance means.
+    a neighbour at distance ε, divided by ε². `distance` is the meaning of the
+    distance, in words.
     """
 
     coefficient: Coefficient

@@ -72,15 +72,7 @@ class ArmRow:
 
     def copy(self) -> "ArmRow":
         """Return a copy that can be changed without changing this one."""
-        return ArmRow(
-            self.since,
-            self.drawn,
-            self.odds,
-            self.rewarded,
-            self.total,
-            self.weighted,
-            self.squares,
-        )
+        return ArmRow(self.since, *self.sums())
 
     def add(self, other: "ArmRow") -> None:
         """Add the sums of another row."""
